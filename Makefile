@@ -1,0 +1,64 @@
+# `make` alone lists the targets. Every target sets up what it needs; nothing is done twice.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+PY := $(VENV)/bin/python
+FUZZ_EXAMPLES ?= 2000000
+DATA_DIR ?= ./data
+PYTEST_ARGS ?=
+
+# The newest Python that can make a virtual environment; `make setup PYTHON=/path/to/python` decides otherwise.
+PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
+	$$python -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' >/dev/null 2>&1 \
+	&& { echo $$python; break; }; done)
+
+.PHONY: help setup run test lint format fuzz bench compat docs clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+setup: $(VENV)/dev.stamp components ## everything that tests need: .venv, Kafka's jars, other clients
+
+run: $(VENV)/base.stamp ## start a broker on 127.0.0.1:9092, data in ./data
+	@exec $(VENV)/bin/barnabas start --data-dir $(DATA_DIR)
+
+test: lint components ## lint, then every test
+	$(PY) -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+
+lint: $(VENV)/dev.stamp ## ruff and mypy --strict
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+format: $(VENV)/dev.stamp ## let ruff rewrite what it can
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+fuzz: $(VENV)/dev.stamp ## the decoders on FUZZ_EXAMPLES generated inputs (millions, by default)
+	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(PY) -m pytest -m fuzz -n 2 --timeout 0 tests $(PYTEST_ARGS)
+
+compat: setup ## other people's clients and tools against a broker (BROKER=kafka: against Apache Kafka)
+	$(PY) -m pytest -n 2 --dist loadfile compat_tests $(PYTEST_ARGS)
+
+clean: ## remove everything that was made here except ./data
+	rm -rf $(VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A broker needs only the package and its four codecs; make run waits for nothing else.
+$(VENV)/base.stamp: pyproject.toml setup.py
+	@if [ -z "$(PYTHON)" ]; then echo "Barnabas needs Python 3.11, 3.12 or 3.13 with venv: install one (Debian: python3 python3-venv) or name it, make $(MAKECMDGOALS) PYTHON=/path/to/python" >&2; exit 1; fi
+	@if ! $(PY) -m pip --version >/dev/null 2>&1; then $(PYTHON) -m venv --clear $(VENV); fi
+	@$(PY) -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/base.stamp
+	@$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+.PHONY: components
+components: $(VENV)/dev.stamp
+	@$(PY) tools/fetch_components.py
