@@ -1,0 +1,131 @@
+"""Fetches what the tests run beside the broker, into .cache/: Apache Kafka, a second Java client, a second kafka-python.
+
+Each component has a folder of its own and a stamp in it that says what it was made from. A component whose stamp is
+current is not looked at again, so this is quick and works offline once done. A folder appears whole or not at all.
+A missing Java or Maven is one line, not an error: the tests that need it say so themselves, and fail where CI is set.
+"""
+
+import hashlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = ROOT / ".cache"
+DRIVER = ROOT / "compat_tests" / "drivers" / "Driver.java"
+
+POM = """<project><modelVersion>4.0.0</modelVersion>
+<groupId>barnabas</groupId><artifactId>components</artifactId><version>1</version><packaging>pom</packaging>
+<dependencies>{dependencies}</dependencies></project>
+"""
+DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+
+KAFKA = (
+    "org.apache.kafka:kafka_2.13:4.3.0",
+    "org.apache.kafka:kafka-tools:4.3.0",
+    "org.apache.logging.log4j:log4j-slf4j-impl:2.25.3",
+)
+JAVA_CLIENT = (
+    "org.apache.kafka:kafka-clients:3.9.0",
+    "com.fasterxml.jackson.core:jackson-databind:2.16.2",  # the driver's JSON
+    "org.slf4j:slf4j-nop:1.7.36",
+)
+
+
+class Component(NamedTuple):
+    name: str
+    made_from: str
+    needs: tuple[str, ...]  # system commands
+    make: Callable[[Path], None]  # fills the folder
+
+
+def maven(coordinates: tuple[str, ...]) -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        pom = folder / "pom.xml"
+        pom.write_text(POM.format(dependencies="".join(DEPENDENCY.format(*c.split(":")) for c in coordinates)))
+        # A repository of its own: resolving leaves poms without their jars, and Spark's Ivy trips over those in ~/.m2.
+        goal = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+        repository = f"-Dmaven.repo.local={CACHE / 'maven'}"
+        run("mvn", "-q", "-B", "-ntp", repository, "-f", str(pom), goal, f"-DoutputDirectory={folder / 'libs'}")
+
+    return make
+
+
+def python_package(requirement: str) -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        pip = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        run(*pip, "--no-deps", "--target", str(folder), requirement)
+
+    return make
+
+
+def compiled_driver(kafka: str) -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        class_path = str(CACHE / kafka / "libs" / "*")
+        run("javac", "-nowarn", "-cp", class_path, "-d", str(folder), str(DRIVER))
+
+    return make
+
+
+def components() -> list[Component]:
+    source = hashlib.sha256(DRIVER.read_bytes()).hexdigest()
+    return [
+        Component("kafka-python-2.3.3", "kafka-python==2.3.3", (), python_package("kafka-python==2.3.3")),
+        Component("kafka-4.3.0", " ".join(KAFKA), ("java", "mvn"), maven(KAFKA)),
+        Component("kafka-clients-3.9.0", " ".join(JAVA_CLIENT), ("java", "mvn"), maven(JAVA_CLIENT)),
+        Component("driver-4.3.0", f"{KAFKA} {source}", ("javac", "mvn"), compiled_driver("kafka-4.3.0")),
+        Component("driver-3.9.0", f"{JAVA_CLIENT} {source}", ("javac", "mvn"), compiled_driver("kafka-clients-3.9.0")),
+    ]
+
+
+def run(*command: str) -> None:
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        print(done.stdout, end="", file=sys.stderr)
+        done.check_returncode()
+
+
+def ensure(component: Component) -> None:
+    folder = CACHE / component.name
+    stamp = folder / "made-from"
+    if stamp.is_file() and stamp.read_text() == component.made_from:
+        return
+    print(f"fetching {component.name}", flush=True)
+    half = CACHE / f"{component.name}.part"
+    shutil.rmtree(half, ignore_errors=True)
+    half.mkdir(parents=True)
+    component.make(half)
+    (half / "made-from").write_text(component.made_from)
+    shutil.rmtree(folder, ignore_errors=True)
+    half.rename(folder)
+
+
+def main() -> int:
+    missing: set[str] = set()
+    for component in components():
+        lacking = {command for command in component.needs if shutil.which(command) is None}
+        missing |= lacking
+        if lacking:
+            continue
+        try:
+            ensure(component)
+        except subprocess.CalledProcessError as error:
+            print(
+                f"{component.name} could not be fetched: {error.cmd[0]} ended with {error.returncode}", file=sys.stderr
+            )
+            return 1
+    if shutil.which("kcat") is None:
+        missing.add("kcat")
+    if missing:
+        print(
+            f"missing: {', '.join(sorted(missing))}. Tests that need them are skipped; to run them too, install "
+            "a JDK 17 or later, Maven and kcat (Debian: openjdk-17-jdk-headless maven kcat), then `make setup`."
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
