@@ -1,4 +1,4 @@
-"""Fetches what the tests run beside the broker, into .cache/: Apache Kafka, a second Java client, a second kafka-python.
+"""Fetches into .cache/ what the tests run beside the broker: Apache Kafka, a second Java client and kafka-python.
 
 Each component has a folder of its own and a stamp in it that says what it was made from. A component whose stamp is
 current is not looked at again, so this is quick and works offline once done. A folder appears whole or not at all.
