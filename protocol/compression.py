@@ -14,6 +14,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator
 from enum import IntEnum
+from io import SEEK_END, BytesIO
 from typing import Any
 
 from barnabas.protocol.errors import CorruptMessage, ErrorCode, UnsupportedCompressionType
@@ -34,6 +35,7 @@ CHUNK_BYTES = 1 << 20
 _GZIP_WBITS = 31
 _GZIP_INPUT_BYTES_MIN = 1 << 10
 _GZIP_INPUT_BYTES_MAX = 1 << 16
+_LZ4_INPUT_BYTES = 1 << 18
 
 # xerial's framing, which Java's snappy streams write and read: magic, version, oldest compatible version, then blocks.
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
@@ -66,29 +68,29 @@ def _too_large(max_bytes: int) -> CorruptMessage:
 
 
 class _Output:
-    """Chunks of output, counted."""
+    """Chunks of output, counted and kept in one growing buffer that becomes the result without a copy."""
 
-    __slots__ = ("chunks", "max_bytes", "size")
+    __slots__ = ("_buffer", "_max_bytes")
 
     def __init__(self, max_bytes: int) -> None:
-        self.chunks: list[bytes] = []
-        self.size = 0
-        self.max_bytes = max_bytes
+        self._buffer = BytesIO()
+        self._max_bytes = max_bytes
 
     def expect(self, size: int) -> None:
-        """Refuses output that is not there yet but announced."""
-        if self.size + size > self.max_bytes:
-            raise _too_large(self.max_bytes)
+        """Refuses output that is announced before it is there."""
+        if self._buffer.tell() + size > self._max_bytes:
+            raise _too_large(self._max_bytes)
 
     def add(self, chunk: bytes) -> None:
-        self.size += len(chunk)
-        if self.size > self.max_bytes:
-            raise _too_large(self.max_bytes)
-        if chunk:
-            self.chunks.append(chunk)
+        self.expect(len(chunk))
+        if self._buffer.tell():
+            self._buffer.write(chunk)
+        else:
+            self._buffer = BytesIO(chunk)  # shares the bytes: most batches are one chunk
+            self._buffer.seek(0, SEEK_END)
 
-    def join(self) -> bytes:
-        return self.chunks[0] if len(self.chunks) == 1 else b"".join(self.chunks)
+    def result(self) -> bytes:
+        return self._buffer.getvalue()
 
 
 def _compress_none(data: Buffer) -> bytes:
@@ -116,7 +118,7 @@ def _decompress_gzip(data: memoryview, max_bytes: int) -> bytes:
         while True:
             position = _gzip_member(data, position, output)
             if position == len(data):
-                return output.join()
+                return output.result()
     except zlib.error as error:
         raise CorruptMessage(f"gzip: {error}") from None
 
@@ -158,10 +160,10 @@ def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
     output = _Output(max_bytes)
     if data[:8] != _XERIAL_MAGIC:
         output.add(_snappy_block(data, output))
-        return output.join()
+        return output.result()
     for block in _xerial_blocks(data):
         output.add(_snappy_block(block, output))
-    return output.join()
+    return output.result()
 
 
 def _xerial_blocks(data: memoryview) -> Iterator[memoryview]:
@@ -186,7 +188,10 @@ def _xerial_blocks(data: memoryview) -> Iterator[memoryview]:
 def _snappy_block(block: memoryview, output: _Output) -> bytes:
     import snappy
 
-    output.expect(_snappy_declared_bytes(block))
+    size = _snappy_declared_bytes(block)
+    output.expect(size)
+    if size * 3 > len(block) * 64:  # three bytes make sixty-four at best: a larger promise only serves to take memory
+        raise CorruptMessage(f"snappy: {len(block)} bytes cannot hold {size}")
     try:
         return bytes(snappy.uncompress(block))
     except snappy.UncompressError as error:
@@ -221,15 +226,24 @@ def _decompress_lz4(data: memoryview, max_bytes: int) -> bytes:
     output = _Output(max_bytes)
     try:
         output.expect(frame.get_frame_info(data)["content_size"])
-        decompressor = frame.LZ4FrameDecompressor()
-        output.add(decompressor.decompress(data, max_length=CHUNK_BYTES))
-        while not decompressor.eof and not decompressor.needs_input:
-            output.add(decompressor.decompress(b"", max_length=CHUNK_BYTES))
-    except (RuntimeError, ValueError) as error:
+        end = _lz4_frame(frame.LZ4FrameDecompressor(), data, output)
+    except RuntimeError as error:
         raise CorruptMessage(f"lz4: {error}") from None
-    if not decompressor.eof or decompressor.unused_data:
-        raise CorruptMessage("lz4: the data is not exactly one frame")
-    return output.join()
+    if end != len(data):
+        raise CorruptMessage(f"lz4: {len(data) - end} bytes follow the frame")
+    return output.result()
+
+
+def _lz4_frame(frame: Any, data: memoryview, output: _Output) -> int:
+    """Decompresses the frame that opens `data`; returns where it ends. Fed in pieces, for the reason gzip is."""
+    position = 0
+    while not frame.eof:
+        piece = data[position : position + _LZ4_INPUT_BYTES] if frame.needs_input else b""
+        if frame.needs_input and not piece:
+            raise CorruptMessage("lz4: the stream ends inside the frame")
+        position += len(piece)
+        output.add(frame.decompress(piece, max_length=CHUNK_BYTES))
+    return position - len(frame.unused_data or b"")
 
 
 # ---- zstd
@@ -251,7 +265,7 @@ def _decompress_zstd(data: memoryview, max_bytes: int) -> bytes:
         while True:
             position = _zstd_frame(zstandard, decompressor, data, position, output)
             if position == len(data):
-                return output.join()
+                return output.result()
     except zstandard.ZstdError as error:
         raise CorruptMessage(f"zstd: {error}") from None
 
@@ -267,7 +281,7 @@ def _zstd_frame(zstandard: Any, decompressor: Any, data: memoryview, position: i
         output.expect(parameters.content_size)
     frame = decompressor.decompressobj()
     fed = position
-    for end in _zstd_groups(data, position + zstandard.frame_header_size(header), output):
+    for end in _zstd_groups(data, position + zstandard.frame_header_size(header)):
         output.add(frame.decompress(data[fed:end]))
         fed = end
     if parameters.has_checksum:
@@ -278,7 +292,7 @@ def _zstd_frame(zstandard: Any, decompressor: Any, data: memoryview, position: i
     return fed
 
 
-def _zstd_groups(data: memoryview, position: int, output: _Output) -> Iterator[int]:
+def _zstd_groups(data: memoryview, position: int) -> Iterator[int]:
     """Where each group of blocks ends: a group's output is at most a chunk and a block."""
     bound = 0
     last = 0
