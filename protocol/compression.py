@@ -3,7 +3,8 @@
 Rules:
 - A codec's library loads when the codec is first used; a broker that never decompresses loads none.
 - Output is bounded before memory is taken: a size that the data declares is checked first, everything else is
-  produced in chunks and counted. A compression bomb costs at most `max_bytes` and one chunk.
+  produced in chunks and counted. A compression bomb costs at most `max_bytes`, one chunk and the codec's own window,
+  which is 8 MiB at most in lz4 and no larger than the output in zstd.
 - What is no valid stream of its codec raises `CorruptMessage`, whatever the library raises. A stream that would grow
   above `max_bytes` raises it too, with the code MESSAGE_TOO_LARGE: the data may be sound, and a Java producer then
   splits its batch, where CORRUPT_MESSAGE would make it send the same bytes again.
