@@ -176,11 +176,7 @@ class TopicChange(NamedTuple):
         """The partitions of `after` that are new or not as they were."""
         before = self.before.partitions if self.before else ()
         after = self.after.partitions if self.after else ()
-        return [
-            index
-            for index, partition in enumerate(after)
-            if index >= len(before) or before[index] != partition
-        ]
+        return [index for index, partition in enumerate(after) if index >= len(before) or before[index] != partition]
 
 
 class ImageChanges(NamedTuple):

@@ -2,7 +2,7 @@
 
 Rules:
 - The first replica, which will lead, is never on a fenced broker; the others are on one only when no other is left.
-- Every next partition starts one rack further, and every rack gives its next broker: leaders and replicas spread evenly.
+- Every next partition starts one rack further, and every rack gives its next broker: leaders, too, spread evenly.
 - After as many partitions as there are unfenced brokers the lists are shuffled, or the same brokers would always share
   their partitions.
 """
