@@ -339,7 +339,7 @@ def _unsigned(data: bytes, position: int, bits: int) -> tuple[int, int]:
     if byte < 0x80:
         return value & 0x7F | byte << 7, position + 2
     value = value & 0x7F | (byte & 0x7F) << 7
-    for shift in range(14, bits + 6, 7):
+    for shift in range(14, bits, 7):
         byte = data[position + shift // 7]
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
