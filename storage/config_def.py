@@ -68,9 +68,10 @@ def list_of(*allowed: str) -> Validator:
     return Validator(f"a list of {', '.join(allowed)}", lambda value: set(value).issubset(allowed), distinct=True)
 
 
-def filled() -> Validator:
-    """A list without empty entries."""
-    return Validator("a list without empty entries", lambda value: all(value), distinct=True)
+def filled(minimum: int = 0) -> Validator:
+    """A list without empty entries, of at least `minimum`."""
+    rule = "a list of at least one entry, none of them empty" if minimum else "a list without empty entries"
+    return Validator(rule, lambda value: len(value) >= minimum and all(value), distinct=True)
 
 
 class ConfigKey(NamedTuple):
@@ -93,7 +94,7 @@ class ConfigKey(NamedTuple):
 
     @property
     def sensitive(self) -> bool:
-        return self.type is ConfigType.PASSWORD
+        return self.type in (ConfigType.PASSWORD, ConfigType.UNKNOWN)
 
     @property
     def read_only(self) -> bool:
@@ -162,7 +163,7 @@ class Config:
     def _derive(self, values: dict[str, Any]) -> None:
         """Adds attributes that follow from the keys, so that reading them costs no more than reading a key."""
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Raises `InvalidConfig` where two values do not go together."""
 
     def __setattr__(self, attribute: str, value: object) -> None:
@@ -193,7 +194,7 @@ class Config:
             key = self.key(name)
             values[key.attribute] = parse_value(key, text)
         config = type(self)(**values)
-        config._check()
+        config.check()
         return config
 
     @classmethod
@@ -296,6 +297,7 @@ def _text_of_double(value: float) -> str:
 
 
 _PARSERS: dict[ConfigType, Callable[[str], Any]] = {
+    ConfigType.UNKNOWN: str,
     ConfigType.BOOLEAN: _parse_boolean,
     ConfigType.STRING: str,
     ConfigType.SHORT: _integer_parser(16),

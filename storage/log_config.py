@@ -241,7 +241,7 @@ class LogConfig(Config):
         "retention.ms",
         604_800_000,
         at_least(-1),
-        "How long a partition keeps a segment under the delete policy, counted from its newest timestamp; -1 is forever.",
+        "How long the delete policy keeps a segment, counted from its newest timestamp; -1 is forever.",
         broker_keys=("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
     )
     segment_bytes: int = int32(
@@ -283,7 +283,7 @@ class LogConfig(Config):
         "barnabas.record.validation",
         "header",
         one_of("header", "full"),
-        "How much of a produced batch is checked. `header` trusts the batch header once its CRC holds and opens records "
+        "How much of a produced batch is checked. `header` trusts the batch header if its CRC holds and opens records "
         "only where a rule needs them; `full` decompresses and checks every record, as Kafka does, at its price.",
     )
 
@@ -305,7 +305,7 @@ class LogConfig(Config):
         if self.internal_segment_bytes is not None:
             values["segment_bytes"] = self.internal_segment_bytes
 
-    def _check(self) -> None:
+    def check(self) -> None:
         if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
             raise InvalidConfig(
                 f"min.compaction.lag.ms ({self.min_compaction_lag_ms}) is above "
