@@ -1,7 +1,7 @@
 """The controller: what the cluster is to become.
 
 Every method takes a request and the image to decide on, and returns a `Decision`: the records to append and the
-response to send once they are committed. Nothing is changed here and nothing is waited for. The image must include every
+response to send once they are committed. Nothing is changed here, nothing is waited for. The image must include every
 record appended so far, committed or not (`MetadataLog.appended_image`), or two requests could both create one topic.
 """
 

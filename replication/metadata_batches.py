@@ -1,0 +1,224 @@
+"""The batches of `__cluster_metadata`: from records to bytes and back to an image.
+
+Rules:
+- Records that belong together are one batch, which is on disk whole or not at all. What is too large for a batch is put
+  between BeginTransaction and EndTransaction (KIP-868): readers hold such records back until they see the end.
+- A transaction that never ended, because the controller stopped in between, is aborted by the next one.
+- A new leader's first batch says that it leads, and who the voters are (KIP-853).
+"""
+
+from collections.abc import Iterator, Sequence
+
+from barnabas.protocol.control_records import (
+    Endpoint,
+    KRaftVersionFeature,
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    RegisteredVoter,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    Voter,
+    VotersRecord,
+)
+from barnabas.protocol.errors import CorruptMessage
+from barnabas.protocol.metadata_records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+)
+from barnabas.protocol.records import (
+    BatchHeader,
+    ControlType,
+    Record,
+    build_batch,
+    build_control_batch,
+    control_type_of,
+    crc_of,
+    iter_batches,
+    iter_records,
+)
+from barnabas.protocol.schema import decode, encode
+from barnabas.protocol.types import Uuid
+from barnabas.replication.image import ImageChanges, MetadataImage
+from barnabas.replication.image_delta import MetadataDelta
+from barnabas.replication.metadata_record_serde import MetadataRecord, decode_record, encode_record
+
+BATCH_BYTES_MAX = 8 * 1024 * 1024
+"""The largest batch that a Kafka controller writes or reads."""
+BATCH_OVERHEAD_BYTES = 100
+RECORD_OVERHEAD_BYTES = 24
+
+KRAFT_VERSION = 1
+LEADER_CHANGE_VERSION = 0
+"""Version 1 would name the voters' directories, but Kafka's own tools read every LeaderChange as version 0."""
+
+
+class QuorumVoter:
+    """One of those who keep the metadata log."""
+
+    __slots__ = ("directory_id", "endpoints", "node_id")
+
+    def __init__(self, node_id: int, directory_id: Uuid, endpoints: Sequence[tuple[str, str, int]] = ()) -> None:
+        self.node_id = node_id
+        self.directory_id = directory_id
+        self.endpoints = tuple(endpoints)
+        """Listener name, host and port of the controllers' own listeners."""
+
+
+# ---- writing
+
+
+def record_batches(
+    records: Sequence[MetadataRecord],
+    *,
+    epoch: int,
+    now_ms: int,
+    base_offset: int = 0,
+    batch_bytes_max: int = BATCH_BYTES_MAX,
+) -> bytearray:
+    """One batch, or a transaction of several."""
+    values = [encode_record(record) for record in records]
+    if _size_of(values) > batch_bytes_max:
+        begin, end = (
+            encode_record(BeginTransactionRecord(name="Oversized batch")),
+            encode_record(EndTransactionRecord()),
+        )
+        values = [begin, *values, end]
+    data = bytearray()
+    for chunk in _chunks(values, batch_bytes_max):
+        data += value_batch(chunk, base_offset=base_offset, epoch=epoch, now_ms=now_ms)
+        base_offset += len(chunk)
+    return data
+
+
+def value_batch(values: Sequence[bytes], *, base_offset: int, epoch: int, now_ms: int) -> bytearray:
+    return build_batch(
+        ((None, value, (), now_ms) for value in values), base_offset=base_offset, partition_leader_epoch=epoch
+    )
+
+
+def _size_of(values: Sequence[bytes]) -> int:
+    """Never below what the batch takes."""
+    return BATCH_OVERHEAD_BYTES + sum(map(len, values)) + RECORD_OVERHEAD_BYTES * len(values)
+
+
+def _chunks(values: Sequence[bytes], batch_bytes_max: int) -> Iterator[list[bytes]]:
+    chunk: list[bytes] = []
+    size = BATCH_OVERHEAD_BYTES
+    for value in values:
+        size += len(value) + RECORD_OVERHEAD_BYTES
+        if chunk and size > batch_bytes_max:
+            yield chunk
+            chunk, size = [], BATCH_OVERHEAD_BYTES + len(value) + RECORD_OVERHEAD_BYTES
+        chunk.append(value)
+    yield chunk
+
+
+def leader_change_batch(leader_id: int, voters: Sequence[QuorumVoter], *, epoch: int, now_ms: int) -> bytearray:
+    members = [Voter(voter_id=voter.node_id) for voter in voters]
+    message = LeaderChangeMessage(
+        version=LEADER_CHANGE_VERSION, leader_id=leader_id, voters=members, granting_voters=members
+    )
+    controls = [(ControlType.LEADER_CHANGE, bytes(encode(message, LEADER_CHANGE_VERSION))), *voters_controls(voters)]
+    return build_control_batch(controls, timestamp=now_ms, partition_leader_epoch=epoch)
+
+
+def voters_controls(voters: Sequence[QuorumVoter]) -> list[tuple[ControlType, bytes]]:
+    version = KRaftVersionRecord(version=0, kraft_version=KRAFT_VERSION)
+    registered = [
+        RegisteredVoter(
+            voter_id=voter.node_id,
+            voter_directory_id=voter.directory_id,
+            endpoints=[Endpoint(name=name, host=host, port=port) for name, host, port in voter.endpoints],
+            kraft_version_feature=KRaftVersionFeature(min_supported_version=0, max_supported_version=KRAFT_VERSION),
+        )
+        for voter in voters
+    ]
+    return [
+        (ControlType.KRAFT_VERSION, bytes(encode(version, 0))),
+        (ControlType.KRAFT_VOTERS, bytes(encode(VotersRecord(version=0, voters=registered), 0))),
+    ]
+
+
+def snapshot_header(last_contained_log_timestamp: int) -> tuple[ControlType, bytes]:
+    record = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_contained_log_timestamp)
+    return ControlType.SNAPSHOT_HEADER, bytes(encode(record, 0))
+
+
+def snapshot_footer() -> tuple[ControlType, bytes]:
+    return ControlType.SNAPSHOT_FOOTER, bytes(encode(SnapshotFooterRecord(version=0), 0))
+
+
+# ---- reading
+
+
+def checked_batches(data: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Every whole batch; CorruptMessage where one does not carry its checksum."""
+    for position, header in iter_batches(data):
+        batch = data[position : position + header.size_bytes]
+        if crc_of(batch) != header.crc:
+            raise CorruptMessage(f"the batch at offset {header.base_offset} of the metadata does not match its CRC")
+        yield header, batch
+
+
+def records_of(batch: memoryview) -> list[Record]:
+    return list(iter_records(batch, max_decompressed_bytes=16 * BATCH_BYTES_MAX))
+
+
+class MetadataLoader:
+    """Replays batches on top of an image. The image is built once, when somebody asks for it."""
+
+    __slots__ = ("_controller_id", "_delta", "_end_offset", "_epoch", "_timestamp_ms", "_transaction")
+
+    def __init__(self, image: MetadataImage) -> None:
+        self._start(image)
+        self._transaction: list[MetadataRecord] | None = None
+
+    def _start(self, image: MetadataImage) -> None:
+        self._delta = MetadataDelta(image)
+        self._end_offset = image.end_offset
+        self._epoch = image.epoch
+        self._timestamp_ms = image.timestamp_ms
+        self._controller_id = image.controller_id
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._transaction is not None
+
+    def load(self, header: BatchHeader, batch: memoryview) -> None:
+        for record in records_of(batch):
+            if header.is_control:
+                self._control(record)
+            else:
+                self._metadata(decode_record(record.value or b""))
+        self._end_offset = header.next_offset
+        self._epoch = header.partition_leader_epoch
+        self._timestamp_ms = header.max_timestamp
+
+    def _control(self, record: Record) -> None:
+        if control_type_of(record) == ControlType.LEADER_CHANGE:
+            self._controller_id = decode(LeaderChangeMessage, LEADER_CHANGE_VERSION, record.value or b"").leader_id
+
+    def _metadata(self, record: MetadataRecord) -> None:
+        if isinstance(record, BeginTransactionRecord):
+            self._transaction = []
+        elif isinstance(record, AbortTransactionRecord):
+            self._transaction = None
+        elif isinstance(record, EndTransactionRecord):
+            for held_back in self._transaction or ():
+                self._delta.replay(held_back)
+            self._transaction = None
+        elif self._transaction is not None:
+            self._transaction.append(record)
+        else:
+            self._delta.replay(record)
+
+    def finish(self) -> tuple[MetadataImage, ImageChanges]:
+        image, changes = self._delta.finish(
+            end_offset=self._end_offset,
+            epoch=self._epoch,
+            timestamp_ms=self._timestamp_ms,
+            controller_id=self._controller_id,
+        )
+        self._start(image)
+        return image, changes
