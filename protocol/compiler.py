@@ -1,355 +1,364 @@
-"""Turns a declaration into Python source, one function per struct and version, and compiles it.
+"""Turns a declaration into Python source, one function per message and version, and compiles it.
 
-Adjacent numbers are read and written by one `struct` call, lengths are checked before anything is sliced, and an array's
-count is checked against the bytes that are left before anything is allocated.
+The source is what one would write by hand. Nested structs and arrays stand inline; numbers, and the length of what
+follows them, are read and written by one `struct` call; a length is checked before anything is sliced, and the count of
+an array against the bytes that are left before anything is allocated.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from struct import Struct
 from typing import Any
 
-from barnabas.protocol.errors import ProtocolError
-from barnabas.protocol.schema import REQUIRED, Decoder, Encoder, Field, default_of
+from barnabas.protocol.primitives import RUNTIME, SHORT_STRING, STRING_BYTES_MAX
+from barnabas.protocol.schema import EMPTY, REQUIRED, Decoder, Encoder, Field, default_of
 
 FORMATS = {"bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q",
            "float64": "d", "uuid": "16s"}  # fmt: skip
-_VARIABLE_MIN_BYTES = {"string": 2, "bytes": 4, "records": 4, "array": 4, "struct": 0}
+METHODS = {"take": "unpack_from", "put": "pack"}
+SHORT_ARRAY = 16
+"""Arrays of fewer numbers are read and written by a `struct` made beforehand."""
 
 
 def compile_init(cls: Any) -> Callable[..., None]:
-    parameters = [
-        field.name if field.default is REQUIRED else f"{field.name}=D_{field.name}" for field in cls.__fields__
-    ]
-    body = [f"    self.{field.name} = {field.name}" for field in cls.__fields__] or ["    pass"]
-    source = [f"def __init__(self, {'*, ' if parameters else ''}{', '.join(parameters)}):", *body]
-    scope = {f"D_{field.name}": default_of(field) for field in cls.__fields__}
-    init: Callable[..., None] = _function(source, scope, "__init__", cls)
+    fields: tuple[Field, ...] = cls.__fields__
+    parameters = [field.name if field.default is REQUIRED else f"{field.name}=D_{field.name}" for field in fields]
+    lines = [f"def __init__(self, {'*, ' if fields else ''}{', '.join(parameters)}):", " pass"]
+    lines += [f" self.{field.name} = {field.name}" for field in fields]
+    scope = {f"D_{field.name}": default_of(field) for field in fields}
+    init: Callable[..., None] = _function(lines, scope, "__init__", cls.__name__)
     return init
 
 
 def compile_encoder(cls: Any, version: int) -> Encoder:
-    return _Encoder(version, _is_flexible(cls, version)).compile(cls)
+    source = _EncoderSource(cls, version).written()
+    encode: Encoder = _function(source.lines, source.scope, "encode", f"{cls.__name__} v{version}")
+    return encode
 
 
 def compile_decoder(cls: Any, version: int) -> Decoder:
-    return _Decoder(version, _is_flexible(cls, version)).compile(cls)
+    source = _DecoderSource(cls, version).written()
+    decode: Decoder = _function(source.lines, source.scope, "decode", f"{cls.__name__} v{version}")
+    return decode
 
 
-def _is_flexible(cls: Any, version: int) -> bool:
-    assert version in cls.__versions__, f"{cls.__name__} has no version {version}"
-    return cls.__flexible_since__ is not None and version >= cls.__flexible_since__
-
-
-def _function(source: list[str], scope: dict[str, Any], name: str, cls: Any) -> Any:
-    exec(compile("\n".join(source), f"<{cls.__name__} {name}>", "exec"), scope)
+def _function(lines: list[str], scope: dict[str, Any], name: str, title: str) -> Any:
+    exec(compile("\n".join(lines), f"<{title} {name}>", "exec"), scope)
     return scope[name]
 
 
-class _Compiler:
-    """What reading and writing share: which fields a version has, and how they group."""
+class _Source:
+    """What reading and writing share: the lines, the values they refer to, and which fields a version has.
 
-    def __init__(self, version: int, flexible: bool) -> None:
+    A variable's name ends in the depth of nesting of the struct it belongs to, `m1` in `m0`.
+    """
+
+    def __init__(self, cls: Any, version: int) -> None:
+        assert version in cls.__versions__, f"{cls.__name__} has no version {version}"
+        self.cls = cls
         self.version = version
-        self.flexible = flexible
-        self.scope: dict[str, Any] = dict(_RUNTIME)
+        self.flexible = cls.__flexible_since__ is not None and version >= cls.__flexible_since__
+        self.scope: dict[str, Any] = dict(RUNTIME)
+        self.lines: list[str] = []
+        self.indent = 0
+        self.run: list[tuple[str, str]] = []
+        """Adjacent numbers, each with its format, for the one `struct` call that `flush` writes."""
+
+    def line(self, source: str) -> None:
+        self.lines.append(" " * self.indent + source)
+
+    def block(self, head: str) -> "_Source":
+        """For a `with`: the lines written inside it are one deeper."""
+        self.line(head)
+        return self
+
+    def __enter__(self) -> None:
+        self.indent += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.indent -= 1
+
+    def constant(self, value: Any) -> str:
+        """How the source refers to a value."""
+        if value is None or isinstance(value, bool | int):
+            return repr(value)
+        name = f"c{len(self.scope)}"
+        self.scope[name] = value
+        return name
+
+    def struct_call(self, verb: str, formats: str) -> str:
+        """The name of what takes or puts these formats."""
+        name = f"{verb}_{formats}".replace("?", "o")
+        if name not in self.scope:
+            self.scope[name] = getattr(Struct(">" + formats), METHODS[verb])
+        return name
+
+    def struct_calls(self, verb: str, code: str) -> str:
+        """The name of a tuple: at n stands what takes or puts n of these."""
+        name = f"{verb}_n_{code}".replace("?", "o")
+        if name not in self.scope:
+            self.scope[name] = tuple(getattr(Struct(">" + code * n), METHODS[verb]) for n in range(SHORT_ARRAY))
+        return name
 
     def plain_fields(self, cls: Any) -> list[Field]:
         return [field for field in cls.__fields__ if field.in_version(self.version) and field.tag is None]
 
     def tagged_fields(self, cls: Any) -> list[Field]:
         tagged = [field for field in cls.__fields__ if field.in_version(self.version) and field.tag is not None]
-        return sorted(tagged, key=lambda field: field.tag)
+        return sorted(tagged, key=lambda field: field.tag or 0)
 
-    def groups(self, cls: Any) -> Iterator[list[Field]]:
-        """Runs of fixed-size fields together, every other field by itself."""
-        run: list[Field] = []
-        for field in self.plain_fields(cls):
-            if field.kind in FORMATS:
-                run.append(field)
-                continue
-            if run:
-                yield run
-            run = []
-            yield [field]
-        if run:
-            yield run
-
-    def constant(self, value: Any) -> str:
-        """A name for a value that the compiled code refers to."""
-        if value is None or isinstance(value, bool | int):
-            return repr(value)
-        name = f"C{len(self.scope)}"
-        self.scope[name] = value
-        return name
-
-    def layout(self, fields: list[Field]) -> Struct:
-        return Struct(">" + "".join(FORMATS[field.kind] for field in fields))
-
-    def min_bytes(self, element: Any) -> int:
-        """The fewest bytes an array's element can take: what bounds a count that a stranger wrote."""
-        if isinstance(element, Field):
-            if element.kind in FORMATS:
-                return Struct(">" + FORMATS[element.kind]).size
-            return 1 if self.flexible else _VARIABLE_MIN_BYTES[element.kind]
-        total = sum(self._field_min_bytes(field) for field in self.plain_fields(element))
-        return max(1, total + (1 if self.flexible else 0))
-
-    def _field_min_bytes(self, field: Field) -> int:
-        if field.kind == "struct":
-            return 1 if field.nullable_in(self.version) else self.min_bytes(field.of)
-        return self.min_bytes(field)
-
-
-class _Decoder(_Compiler):
-    def compile(self, cls: Any) -> Decoder:
-        name = f"decode_{cls.__name__}"
-        if name in self.scope:
-            return self.scope[name]  # type: ignore[no-any-return]
-        source = [f"def {name}(buffer, p, end):", f"    m = new({self.constant(cls)})"]
-        for fields in self.groups(cls):
-            source += (
-                self._fixed(fields) if fields[0].kind in FORMATS else self._variable(fields[0], f"m.{fields[0].name}")
-            )
-        source += self._absent(cls)
+    def length_format(self, kind: str) -> str:
         if self.flexible:
-            source += self._tags(cls)
-        source.append("    return m, p")
-        return _function(source, self.scope, name, cls)  # type: ignore[no-any-return]
+            return "B"
+        return "h" if kind == "string" else "i"
 
-    def _fixed(self, fields: list[Field]) -> list[str]:
-        layout = self.layout(fields)
-        targets = "".join(f"m.{field.name}, " for field in fields)
-        return [f"    {targets.rstrip() if len(fields) == 1 else targets.rstrip(', ')} = {self.constant(layout.unpack_from)}(buffer, p)",
-                f"    p += {layout.size}"]  # fmt: skip
 
-    def _absent(self, cls: Any) -> list[str]:
-        present = {field.name for field in self.plain_fields(cls)}
-        absent = [field for field in cls.__fields__ if field.name not in present]
-        return [f"    m.{field.name} = {self.constant(default_of(field))}" for field in absent]
+class _DecoderSource(_Source):
+    """`p` is the position in the buffer; lengths and counts are read into `n`, the number of tags into `k`."""
 
-    def _length(self, kind: str) -> list[str]:
-        """Leaves the length in n; -1 is null."""
+    def written(self) -> "_DecoderSource":
+        with self.block("def decode(buffer, p, end):"):
+            self.struct(self.cls, "", 0)
+            self.line("return m0, p")
+        return self
+
+    def struct(self, cls: Any, target: str, depth: int) -> None:
+        m = f"m{depth}"
+        self.line(f"{m} = {target}new({self.constant(cls)})")
+        plain = self.plain_fields(cls)
+        for field in plain:
+            self.field(field, f"{m}.{field.name}", depth)
+        for field in cls.__fields__:
+            if field not in plain:
+                self.line(f"{m}.{field.name} = {self.constant(default_of(field))}")
         if self.flexible:
-            return ["    n = buffer[p] - 1; p += 1", "    if n > 126: n, p = uvarint(buffer, p - 1); n -= 1"]
-        return ["    n, = int16(buffer, p); p += 2"] if kind == "string" else ["    n, = int32(buffer, p); p += 4"]
+            self.run.append(("k", "B"))
+            self.flush()
+            self.tags(self.tagged_fields(cls), depth)
+        self.flush()
 
-    def _variable(self, field: Field, target: str) -> list[str]:
-        if field.kind == "struct":
-            return self._struct(field, target)
-        null = (
-            [f"        {target} = None"]
-            if field.nullable_in(self.version)
-            else ["        raise Malformed('null where none is allowed')"]
-        )
-        lines = [
-            *self._length(field.kind),
-            "    if n < 0:",
-            "        if n < -1: raise Malformed('a negative length')",
-            *null,
-        ]
+    def flush(self) -> None:
+        run, self.run = self.run, []
+        formats = "".join(code for _, code in run)
+        if formats == "B":
+            self.line(f"{run[0][0]} = buffer[p]; p += 1")
+        elif run:
+            targets = "".join(f"{target}, " for target, _ in run)
+            self.line(f"{targets}= {self.struct_call('take', formats)}(buffer, p); p += {Struct('>' + formats).size}")
+
+    def field(self, field: Field, target: str, depth: int) -> None:
+        if field.kind in FORMATS:
+            self.run.append((target, FORMATS[field.kind]))
+        elif field.kind == "struct":
+            self.flush()
+            self.nested(field, target, depth)
+        else:
+            self.variable(field, target, depth)
+
+    def nested(self, field: Field, target: str, depth: int) -> None:
+        if not field.nullable_in(self.version):
+            return self.struct(field.of, f"{target} = ", depth + 1)
+        self.line("n = buffer[p]; p += 1")
+        self.line(f"if n > 127: {target} = None")
+        with self.block("else:"):
+            self.struct(field.of, f"{target} = ", depth + 1)
+        return None
+
+    def variable(self, field: Field, target: str, depth: int) -> None:
+        """A field that begins with its length; -1 is null, and a compact length is one more than the length."""
+        self.run.append(("n", self.length_format(field.kind)))
+        self.flush()
+        if self.flexible:
+            self.line("if n > 127: n, p = uvarint(buffer, p - 1)")
+            self.line("n -= 1")
+        if not field.nullable_in(self.version):
+            self.line("if n < 0: raise Malformed('no null is allowed here')")
+            return self.content(field, target, depth)
+        with self.block("if n >= 0:"):
+            self.content(field, target, depth)
+        self.line(f"elif n == -1: {target} = None")
+        self.line("else: raise Malformed('a negative length')")
+        return None
+
+    def content(self, field: Field, target: str, depth: int) -> None:
         if field.kind == "array":
-            return [*lines, "    else:", *(f"    {line}" for line in self._array(field, target))]
-        value = {"string": "str(buffer[p:e], 'utf-8')", "bytes": "bytes(buffer[p:e])", "records": "buffer[p:e]"}[
-            field.kind
-        ]
-        return [*lines, "    else:", "        e = p + n", "        if e > end: raise Malformed('a length beyond the end')",
-                f"        {target} = {value}", "        p = e"]  # fmt: skip
+            self.line(f"if n * {self.min_bytes(field.of)} > end - p: raise Malformed('an array beyond the end')")
+            return self.array(field.of, target, depth)
+        if field.kind == "string":
+            self.line(f"{target} = short[n](buffer, p)[0].decode() if n < {SHORT_STRING} else string(buffer, p, n)")
+        else:
+            self.line("if n > end - p: raise Malformed('a length beyond the end')")
+            self.line(f"{target} = " + ("bytes(buffer[p:p + n])" if field.kind == "bytes" else "buffer[p:p + n]"))
+        self.line("p += n")
+        return None
 
-    def _array(self, field: Field, target: str) -> list[str]:
-        check = f"    if n * {self.min_bytes(field.of)} > end - p: raise Malformed('an array beyond the end')"
-        if not isinstance(field.of, Field):
-            self.compile(field.of)
-            return [check, f"    {target} = items = []", "    for _ in range(n):",
-                    f"        item, p = decode_{field.of.__name__}(buffer, p, end)", "        items.append(item)"]  # fmt: skip
-        if field.of.kind == "uuid":
-            return [
-                check,
-                f"    {target} = [bytes(buffer[q:q + 16]) for q in range(p, p + 16 * n, 16)]",
-                "    p += 16 * n",
-            ]
-        if field.of.kind in FORMATS:
-            size = Struct(">" + FORMATS[field.of.kind]).size
-            return [
-                check,
-                f"    {target} = list(unpack_from(f'>{{n}}{FORMATS[field.of.kind]}', buffer, p))",
-                f"    p += {size} * n",
-            ]
-        inner = self._variable(field.of, "item")
-        return [
-            check,
-            f"    {target} = items = []",
-            "    for _ in range(n):",
-            *(f"    {line}" for line in inner),
-            "        items.append(item)",
-        ]
-
-    def _struct(self, field: Field, target: str) -> list[str]:
-        self.compile(field.of)
-        read = f"{target}, p = decode_{field.of.__name__}(buffer, p, end)"
-        if not field.nullable_in(self.version):
-            return [f"    {read}"]
-        return ["    n = buffer[p]; p += 1", f"    if n > 127: {target} = None", f"    else: {read}"]
-
-    def _tags(self, cls: Any) -> list[str]:
-        source = ["    k = buffer[p]; p += 1", "    if k:", "        if k > 127: k, p = uvarint(buffer, p - 1)",
-                  "        for _ in range(k):", "            tag, p = uvarint(buffer, p)", "            n, p = uvarint(buffer, p)",
-                  "            t = p + n", "            if t > end: raise Malformed('a tagged field beyond the end')"]  # fmt: skip
-        for field in self.tagged_fields(cls):
-            read = self._fixed([field]) if field.kind in FORMATS else self._variable(field, f"m.{field.name}")
-            source += [f"            if tag == {field.tag}:", *(f"            {line}" for line in read),
-                       "                if p != t: raise Malformed('a tagged field of another size')"]  # fmt: skip
-        return [*source, "            p = t"]
-
-
-class _Encoder(_Compiler):
-    def compile(self, cls: Any) -> Encoder:
-        name = f"encode_{cls.__name__}"
-        if name in self.scope:
-            return self.scope[name]  # type: ignore[no-any-return]
-        source = [f"def {name}(m, out, slices):"]
-        for fields in self.groups(cls):
-            source += (
-                self._fixed(fields) if fields[0].kind in FORMATS else self._variable(fields[0], f"m.{fields[0].name}")
+    def array(self, of: Any, target: str, depth: int) -> None:
+        if isinstance(of, Field) and of.kind in FORMATS:
+            code, take = FORMATS[of.kind], self.struct_calls("take", FORMATS[of.kind])
+            self.line(
+                f"{target} = list({take}[n](buffer, p) if n < {SHORT_ARRAY} else numbers('{code}', buffer, p, n))"
             )
-        if self.flexible:
-            source += self._tags(cls)
-        return _function([*source, "    return None"], self.scope, name, cls)  # type: ignore[no-any-return]
+            self.line(f"p += {self.min_bytes(of)} * n")
+            return
+        self.line(f"{target} = items{depth} = []")
+        with self.block("for _ in range(n):"):
+            if isinstance(of, Field):
+                self.variable(of, "item", depth)
+                self.line(f"items{depth}.append(item)")
+            else:
+                self.struct(of, "", depth + 1)
+                self.line(f"items{depth}.append(m{depth + 1})")
 
-    def _fixed(self, fields: list[Field]) -> list[str]:
-        pack = self.constant(self.layout(fields).pack)
-        return [f"    out += {pack}({', '.join(f'm.{field.name}' for field in fields)})"]
-
-    def _length(self, kind: str, length: str) -> str:
-        if self.flexible:
-            return f"n = {length} + 1\n    if n < 128: out.append(n)\n    else: put_uvarint(out, n)"
-        return f"out += {'put_int16' if kind == 'string' else 'put_int32'}({length})"
-
-    def _null(self, kind: str) -> str:
-        if self.flexible:
-            return "out.append(0)"
-        return "out += b'\\xff\\xff'" if kind == "string" else "out += b'\\xff\\xff\\xff\\xff'"
-
-    def _variable(self, field: Field, target: str) -> list[str]:
-        if field.kind == "struct":
-            return self._struct(field, target)
-        body = {"string": self._string, "bytes": self._bytes, "records": self._records, "array": self._array}[
-            field.kind
-        ](field)
-        if not field.nullable_in(self.version):
-            return [f"    x = {target}", *body]
-        return [
-            f"    x = {target}",
-            "    if x is None:",
-            f"        {self._null(field.kind)}",
-            "    else:",
-            *_indented(body),
-        ]
-
-    def _string(self, field: Field) -> list[str]:
-        return ["    b = x.encode()", *_lines(self._length("string", "len(b)")), "    out += b"]
-
-    def _bytes(self, field: Field) -> list[str]:
-        return [*_lines(self._length("bytes", "len(x)")), "    out += x"]
-
-    def _records(self, field: Field) -> list[str]:
-        return ["    s = getattr(x, 'size', None)", "    if s is None:", *_indented(self._bytes(field)), "    else:",
-                *_indented(_lines(self._length("bytes", "s"))), "        slices.append((len(out), x))"]  # fmt: skip
-
-    def _array(self, field: Field) -> list[str]:
-        count = _lines(self._length("array", "len(x)"))
-        if not isinstance(field.of, Field):
-            self.compile(field.of)
-            return [*count, f"    for item in x: encode_{field.of.__name__}(item, out, slices)"]
-        if field.of.kind in FORMATS:
-            return (
-                [*count, f"    out += pack(f'>{{len(x)}}{FORMATS[field.of.kind]}', *x)"]
-                if field.of.kind != "uuid"
-                else [*count, "    for item in x: out += item"]
-            )
-        return [*count, "    for item in x:", *_indented(self._variable(field.of, "item"))]
-
-    def _struct(self, field: Field, target: str) -> list[str]:
-        self.compile(field.of)
-        write = f"encode_{field.of.__name__}({target}, out, slices)"
-        if not field.nullable_in(self.version):
-            return [f"    {write}"]
-        return [f"    if {target} is None: out.append(255)", "    else:", "        out.append(1)", f"        {write}"]
-
-    def _tags(self, cls: Any) -> list[str]:
-        fields = self.tagged_fields(cls)
+    def tags(self, fields: list[Field], depth: int) -> None:
         if not fields:
-            return ["    out.append(0)"]
-        source = ["    tags = []"]
-        for field in fields:
-            body = self._fixed([field]) if field.kind in FORMATS else self._variable(field, f"m.{field.name}")
-            source += [f"    if {self._differs(field)}:", "        whole, out = out, bytearray()", *_indented(body),
-                       f"        tags.append(({field.tag}, out)); out = whole"]  # fmt: skip
-        return [*source, "    put_tags(out, tags)"]
+            self.line("if k: p = skip_tags(buffer, p - 1)")
+            return
+        with self.block("if k:"):
+            self.line("k, p = uvarint(buffer, p - 1)")
+            with self.block("for _ in range(k):"):
+                self.line(f"tag, p = uvarint(buffer, p); n, p = uvarint(buffer, p); end{depth} = p + n")
+                for field in fields:
+                    with self.block(f"{'if' if field is fields[0] else 'elif'} tag == {field.tag}:"):
+                        self.field(field, f"m{depth}.{field.name}", depth)
+                        self.flush()
+                self.line(f"else: p = end{depth}")
+                self.line(f"if p != end{depth}: raise Malformed('a tagged field of another size')")
+            self.line("if p > end: raise Malformed('a tagged field beyond the end')")
 
-    def _differs(self, field: Field) -> str:
+    def min_bytes(self, of: Any) -> int:
+        """The fewest bytes an element of an array can take: what bounds a count that a stranger wrote."""
+        if not isinstance(of, Field):
+            return max(1, sum(map(self.min_bytes, self.plain_fields(of))) + self.flexible)
+        if of.kind == "struct":
+            return 1 if of.nullable_in(self.version) else self.min_bytes(of.of)
+        return Struct(">" + (FORMATS.get(of.kind) or self.length_format(of.kind))).size
+
+
+class _EncoderSource(_Source):
+    """Lengths and counts are put together in `n`; as compact ones they are one more than the length, and null is 0."""
+
+    def written(self) -> "_EncoderSource":
+        self.null, self.more = (0, " + 1") if self.flexible else (-1, "")
+        with self.block("def encode(m0, out, slices):"):
+            self.struct(self.cls, "m0", 0)
+            self.flush()
+            self.line("return None")
+        return self
+
+    def struct(self, cls: Any, m: str, depth: int) -> None:
+        for field in self.plain_fields(cls):
+            self.field(field, f"{m}.{field.name}", depth)
+        if self.flexible:
+            self.tags(self.tagged_fields(cls), m, depth)
+
+    def flush(self) -> None:
+        if self.run:
+            self.line(self.put(self.run))
+        self.run = []
+
+    def put(self, run: list[tuple[str, str]]) -> str:
+        formats = "".join(code for _, code in run)
+        if formats == "B":
+            return f"out.append({run[0][0]})"
+        return f"out += {self.struct_call('put', formats)}({', '.join(value for value, _ in run)})"
+
+    def field(self, field: Field, target: str, depth: int) -> None:
+        if field.kind in FORMATS:
+            self.run.append((target, FORMATS[field.kind]))
+        elif field.kind == "struct":
+            self.nested(field, target, depth)
+        else:
+            self.variable(field, target, depth)
+
+    def nested(self, field: Field, target: str, depth: int) -> None:
+        if not field.nullable_in(self.version):
+            return self.struct(field.of, target, depth + 1)
+        self.flush()
+        self.line(f"if {target} is None: out.append(255)")
+        with self.block("else:"):
+            self.run.append(("1", "B"))
+            self.struct(field.of, target, depth + 1)
+            self.flush()
+        return None
+
+    def variable(self, field: Field, target: str, depth: int) -> None:
+        nullable = field.nullable_in(self.version)
+        self.line(f"x = {target}")
         if field.kind == "array":
-            return (
-                f"len(m.{field.name})"
-                if not field.nullable_in(self.version)
-                else f"m.{field.name} != {self.constant(field.default)}"
-            )
-        default = self.constant(default_of(field))
-        same = f"m.{field.name} is not {default} and " if field.kind == "struct" else ""
-        return f"{same}m.{field.name} != {default}"
+            self.line(f"n = {f'{self.null} if x is None else ' if nullable else ''}len(x){self.more}")
+            self.length(field.kind)
+            self.array(field.of, nullable, depth)
+        elif field.kind == "records":
+            self.records()
+        else:
+            self.text_or_bytes(field.kind, nullable)
 
+    def length(self, kind: str) -> None:
+        """Puts the numbers that wait and the length in `n`."""
+        run, self.run = self.run, []
+        if not self.flexible:
+            self.line(self.put([*run, ("n", self.length_format(kind))]))
+            return
+        self.line(f"if n < 128: {self.put([*run, ('n', 'B')])}")
+        if kind == "records":  # always longer than that, and the one length on the path of a fetch
+            self.line(f"elif n < 16384: {self.put([*run, ('n & 127 | 128', 'B'), ('n >> 7', 'B')])}")
+            three = [("n & 127 | 128", "B"), ("n >> 7 & 127 | 128", "B"), ("n >> 14", "B")]
+            self.line(f"elif n < 2097152: {self.put([*run, *three])}")
+        with self.block("else:"):
+            if kind == "string":
+                self.line(f"assert n <= {STRING_BYTES_MAX + 1}, 'a string of more than {STRING_BYTES_MAX} bytes'")
+            if run:
+                self.line(self.put(run))
+            self.line("put_uvarint(out, n)")
 
-def _lines(source: str) -> list[str]:
-    return f"    {source}".split("\n")
+    def text_or_bytes(self, kind: str, nullable: bool) -> None:
+        content = "x.encode()" if kind == "string" else "x"
+        if nullable:
+            self.line(f"if x is None: x = b''; n = {self.null}")
+        self.line(f"{'else: ' if nullable else ''}x = {content}; n = len(x){self.more}")
+        self.length(kind)
+        self.line("out += x")
 
+    def records(self) -> None:
+        self.line("inside = type(x) in kinds_of_bytes")
+        self.line(f"n = {self.null} if x is None else (len(x) if inside else x.size){self.more}")
+        self.length("records")
+        self.line("if inside: out += x")
+        self.line("elif x is not None: slices.append((len(out), x))")
 
-def _indented(lines: list[str]) -> list[str]:
-    return [f"    {line}" for line in lines]
+    def array(self, of: Any, nullable: bool, depth: int) -> None:
+        if isinstance(of, Field) and of.kind in FORMATS:
+            code, put = FORMATS[of.kind], self.struct_calls("put", FORMATS[of.kind])
+            self.line(f"if x: out += {put}[len(x)](*x) if len(x) < {SHORT_ARRAY} else put_numbers('{code}', x)")
+            return
+        if nullable:
+            self.line("if x is None: x = ()")
+        item = f"m{depth + 1}"
+        with self.block(f"for {item} in x:"):
+            self.variable(of, item, depth + 1) if isinstance(of, Field) else self.struct(of, item, depth + 1)
+            self.flush()
 
+    def tags(self, fields: list[Field], m: str, depth: int) -> None:
+        if not fields:
+            self.run.append(("0", "B"))
+            return
+        self.flush()
+        defaults = [self.is_default(field, f"{m}.{field.name}") for field in fields]
+        self.line(f"if {' and '.join(defaults)}: out.append(0)")
+        with self.block("else:"):
+            self.line(f"whole{depth} = out; tags{depth} = []")
+            for field, default in zip(fields, defaults):
+                with self.block(f"if not ({default}):"):
+                    self.line("out = bytearray()")
+                    self.field(field, f"{m}.{field.name}", depth)
+                    self.flush()
+                    self.line(f"tags{depth}.append(({field.tag}, out))")
+            self.line(f"out = whole{depth}; put_tags(out, tags{depth})")
 
-def read_uvarint(buffer: memoryview, position: int) -> tuple[int, int]:
-    value = 0
-    for shift in (0, 7, 14, 21, 28):
-        byte = buffer[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if value > 0xFFFFFFFF:
-                break
-            return value, position
-    raise ProtocolError("a variable-length integer of more than 32 bits")
-
-
-def put_uvarint(out: bytearray, value: int) -> None:
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-
-
-def _put_tags(out: bytearray, tags: list[tuple[int, bytearray]]) -> None:
-    put_uvarint(out, len(tags))
-    for tag, value in tags:
-        put_uvarint(out, tag)
-        put_uvarint(out, len(value))
-        out += value
-
-
-def _runtime() -> dict[str, Any]:
-    from struct import pack, unpack_from
-
-    return {
-        "Malformed": ProtocolError,
-        "new": object.__new__,
-        "uvarint": read_uvarint,
-        "put_uvarint": put_uvarint,
-        "put_tags": _put_tags,
-        "int16": Struct(">h").unpack_from,
-        "int32": Struct(">i").unpack_from,
-        "put_int16": Struct(">h").pack,
-        "put_int32": Struct(">i").pack,
-        "pack": pack,
-        "unpack_from": unpack_from,
-    }
-
-
-_RUNTIME = _runtime()
+    def is_default(self, field: Field, target: str) -> str:
+        default = default_of(field)
+        if default is None:
+            return f"{target} is None"
+        if field.kind == "array":
+            return f"{target} is not None and not {target}"
+        known = self.constant(default)
+        return f"({target} is {known} or {target} == {known})" if field.default is EMPTY else f"{target} == {known}"

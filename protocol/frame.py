@@ -1,8 +1,8 @@
 """Frames: an int32 size, a header, a message.
 
-A request header is v2 (with tags) when the request's version is flexible, v1 otherwise; a response header is v1 (with tags)
-when it is flexible, v0 otherwise. ApiVersions answers with header v0 in every version: a client that does not yet know the
-broker must be able to read it (KIP-511).
+A request header is v2 (with tags) when the version of the request is flexible, v1 otherwise; a response header is v1
+(with tags) when it is flexible, v0 otherwise. ApiVersions answers with header v0 in every version: a client that does
+not yet know the broker must be able to read it (KIP-511).
 """
 
 from struct import Struct
@@ -10,8 +10,8 @@ from struct import error as StructError
 from typing import Any, NamedTuple
 
 from barnabas.protocol.api_keys import ApiKey
-from barnabas.protocol.compiler import read_uvarint
 from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.primitives import skip_tags
 from barnabas.protocol.schema import Slices, decode, encode_into
 
 SIZE_BYTES = 4
@@ -48,21 +48,10 @@ def decode_request_header(frame: memoryview, flexible_since: dict[int, int | Non
         client_id = None if length < 0 else str(frame[10:position], "utf-8")
         since = flexible_since.get(api_key)
         if since is not None and api_version >= since:
-            position = _skip_tags(frame, position)
+            position = skip_tags(frame, position)
     except (StructError, IndexError, UnicodeDecodeError) as error:
         raise ProtocolError(f"a malformed request header ({error})") from None
     return RequestHeader(api_key, api_version, correlation_id, client_id), position
-
-
-def _skip_tags(frame: memoryview, position: int) -> int:
-    count, position = read_uvarint(frame, position)
-    for _ in range(count):
-        _tag, position = read_uvarint(frame, position)
-        size, position = read_uvarint(frame, position)
-        position += size
-    if position > len(frame):
-        raise ProtocolError("a tagged field beyond the end of its frame")
-    return position
 
 
 def encode_response(response: Any, version: int, correlation_id: int) -> tuple[bytearray, Slices]:
@@ -99,7 +88,10 @@ def decode_response(cls: Any, version: int, frame: memoryview) -> tuple[int, Any
     (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
     position = _CORRELATION_ID.size
     if is_flexible(cls, version) and cls.__api_key__ != ApiKey.API_VERSIONS:
-        position = _skip_tags(frame, position)
+        try:
+            position = skip_tags(frame, position)
+        except IndexError:
+            raise ProtocolError("a response that ends in its header") from None
     return correlation_id, decode(cls, version, frame, position)
 
 

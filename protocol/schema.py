@@ -16,7 +16,7 @@ Rules:
 
 from collections.abc import Callable
 from struct import error as StructError
-from typing import Any, NamedTuple, Protocol, TypeVar, dataclass_transform
+from typing import Any, Protocol, TypeVar, dataclass_transform
 
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.types import ZERO_UUID
@@ -39,16 +39,22 @@ Slices = list[tuple[int, Slice]]
 """Where in the encoded bytes each slice belongs."""
 
 
-class Field(NamedTuple):
-    kind: str
-    since: int
-    until: int | None
-    nullable_since: int | None
-    default: Any
-    tag: int | None
-    of: Any = None
-    """What an array or a nested struct is made of: a Field of a primitive kind, or a struct class."""
-    name: str = ""
+class Field:
+    """`of` is what an array or a nested struct is made of: a Field of a primitive kind, or a struct."""
+
+    __slots__ = ("default", "kind", "name", "nullable_since", "of", "since", "tag", "until")
+
+    def __init__(
+        self, kind: str, since: int, until: int | None, nullable: bool | int, default: Any, tag: int | None, of: Any
+    ) -> None:
+        self.kind = kind
+        self.since = since
+        self.until = until
+        self.nullable_since = (0 if nullable else None) if isinstance(nullable, bool) else nullable
+        self.default = default
+        self.tag = tag
+        self.of = of
+        self.name = ""
 
     def in_version(self, version: int) -> bool:
         return self.since <= version and (self.until is None or version <= self.until)
@@ -65,14 +71,11 @@ def _kind(kind: str) -> Callable[..., Any]:
         nullable: bool | int = False,
         default: Any = REQUIRED,
         tag: int | None = None,
+        of: Any = None,
     ) -> Any:
-        return Field(kind, since, until, _first_nullable(nullable), default, tag)
+        return Field(kind, since, until, nullable, default, tag, of)
 
     return declare
-
-
-def _first_nullable(nullable: bool | int) -> int | None:
-    return (0 if nullable else None) if isinstance(nullable, bool) else nullable
 
 
 boolean = _kind("bool")
@@ -87,19 +90,18 @@ string = _kind("string")
 uuid = _kind("uuid")
 blob = _kind("bytes")
 batches = _kind("records")
+_array = _kind("array")
+_struct = _kind("struct")
 
 
 def array(of: Any, **options: Any) -> Any:
     """An array of a primitive kind, `array(int32)`, or of a struct, `array(Topic)`."""
-    element = of if hasattr(of, "__fields__") else of()
-    field: Field = _kind("array")(**options)
-    return field._replace(of=element)
+    return _array(of=of if hasattr(of, "__fields__") else of(), **options)
 
 
 def nested(of: type, **options: Any) -> Any:
     """One struct inside another."""
-    field: Field = _kind("struct")(**options)
-    return field._replace(of=of)
+    return _struct(of=of, **options)
 
 
 ZEROS: dict[str, Any] = {
@@ -117,7 +119,7 @@ ZEROS: dict[str, Any] = {
 def default_of(field: Field) -> Any:
     """The value a field has in a version that does not carry it."""
     if field.default is EMPTY:
-        return field.of()
+        return _empty(field.of)
     return ZEROS.get(field.kind) if field.default is REQUIRED else field.default
 
 
@@ -175,22 +177,23 @@ def message(
     return declare
 
 
-def _declared(cls: type[T], **about: Any) -> type[T]:
-    fields = tuple(value._replace(name=name) for name, value in cls.__dict__.items() if isinstance(value, Field))
-    for field in fields:
-        always = field.since == 0 and field.until is None and field.tag is None
-        assert always or field.default is not REQUIRED or _covers(field, about["versions"]), (
-            f"{cls.__name__}.{field.name}"
-        )
-    kept = {name: value for name, value in cls.__dict__.items() if name not in ("__dict__", "__weakref__")}
-    for field in fields:
-        del kept[field.name]
+def _declared(cls: type[T], api_key: int | None, versions: range | None, flexible_since: int | None) -> type[T]:
+    """The class again, with a slot for each field: what was declared can only be known once the first one exists."""
+    kept = dict(cls.__dict__)
+    del kept["__dict__"], kept["__weakref__"]
+    fields = []
+    for name, field in cls.__dict__.items():
+        if isinstance(field, Field):
+            assert field.default is not REQUIRED or _always_carried(field, versions), f"{cls.__name__}.{name}"
+            field.name = name
+            fields.append(field)
+            del kept[name]
     kept |= {
-        "__slots__": tuple(field.name for field in fields),
-        "__fields__": fields,
-        "__api_key__": about["api_key"],
-        "__versions__": about["versions"],
-        "__flexible_since__": about["flexible_since"],
+        "__slots__": tuple([field.name for field in fields]),
+        "__fields__": tuple(fields),
+        "__api_key__": api_key,
+        "__versions__": versions,
+        "__flexible_since__": flexible_since,
         "__encoders__": {},
         "__decoders__": {},
         "__init__": _first_init,
@@ -202,8 +205,26 @@ def _declared(cls: type[T], **about: Any) -> type[T]:
     return declared
 
 
-def _covers(field: Field, versions: range | None) -> bool:
-    return versions is not None and field.tag is None and all(field.in_version(version) for version in versions)
+def _always_carried(field: Field, versions: range | None) -> bool:
+    if field.tag is not None:
+        return False
+    in_every_version = field.since == 0 and field.until is None
+    return in_every_version or (versions is not None and all(map(field.in_version, versions)))
+
+
+def _empty(cls: Any) -> Any:
+    """The one instance with nothing but defaults, shared by every message that holds it, and so sealed.
+
+    An encoder knows it by identity: comparing the nested structs of a Fetch response would cost more than the rest."""
+    if "__empty__" not in cls.__dict__:
+        empty = cls()
+        empty.__class__ = type(cls.__name__, (cls,), {"__slots__": (), "__setattr__": _refuse, "__hash__": None})
+        cls.__empty__ = empty
+    return cls.__empty__
+
+
+def _refuse(self: Any, name: str, _value: Any) -> None:
+    raise AssertionError(f"{self} is a default that many messages share: give {name} to a new {type(self).__name__}")
 
 
 def _first_init(self: Any, **values: Any) -> None:
@@ -221,9 +242,10 @@ def _repr(self: Any) -> str:
 
 
 def _eq(self: Any, other: Any) -> bool:
-    if type(self) is not type(other):
+    fields: tuple[Field, ...] = self.__fields__
+    if getattr(other, "__fields__", None) is not fields:
         return False
-    return all(_same(getattr(self, field.name), getattr(other, field.name)) for field in self.__fields__)
+    return all(_same(getattr(self, field.name), getattr(other, field.name)) for field in fields)
 
 
 def _same(ours: Any, theirs: Any) -> bool:
