@@ -1,0 +1,141 @@
+"""`barnabas`: finds the command, runs it, and turns what went wrong into one line and an exit code.
+
+0: done. 1: it could not be done. 2: the command line makes no sense. 130: interrupted. A command's module, and what it
+imports, loads only when that command runs. An exception that is not ours to explain ends in a traceback: it is a bug.
+"""
+
+import time
+
+STARTED_AT = time.monotonic()
+
+import sys  # noqa: E402
+from collections.abc import Sequence  # noqa: E402
+
+from barnabas.options import Command, Failure, UsageError, nearest  # noqa: E402
+
+COMMANDS = {
+    "start": "start a broker",
+    "topics": "create, list, describe, alter and delete topics",
+    "produce": "send lines from stdin to a topic",
+    "consume": "print the records of a topic",
+    "configs": "describe and alter the configuration of topics and brokers",
+    "log": "show what is in segments and the other files of a data directory",
+}
+MODULES = {"log": "log_dump"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    name = "barnabas"
+    try:
+        if words and words[0] in ("--version", "-V"):
+            return _print_version()
+        command, words = _find(words)
+        if command is None:
+            return 0
+        name = f"barnabas {command.name}"
+        if any(word in ("-h", "--help") for word in words[: words.index("--") if "--" in words else None]):
+            return _print(command.help())
+        status = command.run(command.parse(words))
+        sys.stdout.flush()
+        return status
+    except UsageError as error:
+        return _complain(f"{name}: {error}; see `{name} --help`", 2)
+    except BrokenPipeError:
+        return _reader_left()
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        return _complain(f"barnabas: {_explained(error)}", 1)
+
+
+def _find(words: list[str]) -> tuple[Command | None, list[str]]:
+    """The command that the words name, and the words behind its name; None if help was all that was wanted."""
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
+    if not words or words[0] in ("-h", "--help"):
+        _print(_overview("<command>", "A broker that speaks Apache Kafka's wire protocol, and its tools.", COMMANDS))
+        return None, []
+    group, rest = words[0], words[1:]
+    if group not in COMMANDS:
+        raise UsageError(f"there is no command {group!r}{nearest(group, COMMANDS)}")
+    commands = _commands_of(group)
+    if group in commands:
+        return commands[group], rest
+    if not rest or rest[0] in ("-h", "--help"):
+        _print(_overview(f"{group} <command>", COMMANDS[group].capitalize() + ".", _summaries(commands)))
+        return None, []
+    if (command := commands.get(f"{group} {rest[0]}")) is None:
+        known = [name.split()[1] for name in commands]
+        raise UsageError(f"{group} {rest[0]!r} is not a command: use {', '.join(known)}")
+    return command, rest[1:]
+
+
+def _commands_of(group: str) -> dict[str, Command]:
+    from importlib import import_module
+
+    commands: tuple[Command, ...] = import_module(f"barnabas.commands.{MODULES.get(group, group)}").COMMANDS
+    return {command.name: command for command in commands}
+
+
+def _summaries(commands: dict[str, Command]) -> dict[str, str]:
+    return {name.split()[1]: command.summary for name, command in commands.items()}
+
+
+def _overview(usage: str, title: str, summaries: dict[str, str]) -> str:
+    lines = [title, "", f"usage: barnabas {usage} [options]", "", "commands:"]
+    lines += [f"  {name:<10}{summary}" for name, summary in summaries.items()]
+    lines += ["", f"`barnabas {usage} --help` says more about each."]
+    return "\n".join(lines) + "\n"
+
+
+def _print(text: str) -> int:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+    return 0
+
+
+def _print_version() -> int:
+    from barnabas import __version__
+
+    return _print(f"barnabas {__version__}\n")
+
+
+def _explained(error: Exception) -> str:
+    """One line for what a user can understand; anything else is raised again."""
+    from barnabas.protocol.errors import KafkaError
+
+    if isinstance(error, KafkaError):
+        from barnabas.commands.hints import hint_for
+
+        return _with_hint(f"{error.message} ({error.code.name})", hint_for(error.code))
+    if isinstance(error, Failure):
+        return _with_hint(str(error), error.hint)
+    if isinstance(error, OSError) and error.strerror:
+        about = f"{error.filename}: " if error.filename else ""
+        return f"{about}{error.strerror[:1].lower()}{error.strerror[1:]}"
+    raise error
+
+
+def _with_hint(message: str, hint: str) -> str:
+    return " ".join(f"{message}; {hint}".split()) if hint else " ".join(message.split())
+
+
+def _complain(line: str, status: int) -> int:
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        pass
+    return status
+
+
+def _reader_left() -> int:
+    """Whoever read our output has seen enough. What is still buffered has nowhere to go."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

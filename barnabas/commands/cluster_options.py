@@ -1,0 +1,43 @@
+"""The options that every command which talks to a cluster shares, and the client they describe."""
+
+import os
+
+from barnabas.client import Address, Client, parse_addresses
+from barnabas.options import Arguments, Option, UsageError
+
+ENVIRONMENT_VARIABLE = "BARNABAS_BOOTSTRAP_SERVERS"
+DEFAULT_BOOTSTRAP_SERVERS = "127.0.0.1:9092"
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds < 1e6:
+        raise ValueError("must be a number of seconds")
+    return seconds
+
+
+CLUSTER_OPTIONS = (
+    Option(
+        "-b --bootstrap-servers",
+        f"where the cluster is (default ${ENVIRONMENT_VARIABLE}, or {DEFAULT_BOOTSTRAP_SERVERS})",
+        "HOST:PORT,...",
+        parse_addresses,
+    ),
+    Option("--timeout", "how long to wait for an answer (default 10 s)", "SECONDS", _seconds, 10.0),
+    Option("--json", "JSON instead of text"),
+)
+
+
+def connect(arguments: Arguments) -> Client:
+    return Client(arguments.bootstrap_servers or _addresses_of_environment(), arguments.timeout)
+
+
+def _addresses_of_environment() -> list[Address]:
+    text = os.environ.get(ENVIRONMENT_VARIABLE) or DEFAULT_BOOTSTRAP_SERVERS
+    try:
+        return parse_addresses(text)
+    except ValueError as error:
+        raise UsageError(f"{ENVIRONMENT_VARIABLE}={text}: {error}") from None

@@ -1,0 +1,150 @@
+"""`barnabas consume`: the records of a topic, as text, by a format of the user's or as JSON.
+
+Without --follow it ends where the topic ended when it started. Ctrl-C is how --follow ends: it is no error.
+"""
+
+import sys
+from typing import NamedTuple
+
+from barnabas.admin import EARLIEST, LATEST, list_offsets, require_partitions
+from barnabas.client import Client, Topic
+from barnabas.commands.cluster_options import CLUSTER_OPTIONS, connect
+from barnabas.consumer import Consumer, Position
+from barnabas.options import Arguments, Command, Option, UsageError, positive_number, whole_number
+from barnabas.output import Formatter, record_format, record_json, say
+from barnabas.protocol.errors import ErrorCode, KafkaError
+
+DEFAULT_FORMAT = "%v\\n"
+
+
+class Start(NamedTuple):
+    """Where reading starts: a `timestamp` to look up (or EARLIEST, LATEST), or an `offset`, negative from the end."""
+
+    timestamp: int | None = None
+    offset: int | None = None
+
+
+def parse_start(text: str) -> Start:
+    if text in ("beginning", "earliest"):
+        return Start(timestamp=EARLIEST)
+    if text in ("end", "latest"):
+        return Start(timestamp=LATEST)
+    if text.startswith("@") and text[1:].isdecimal():
+        return Start(timestamp=int(text[1:]))
+    if text.removeprefix("-").isdecimal() and text.isascii():
+        return Start(offset=int(text))
+    return Start(timestamp=_timestamp_of_iso(text))
+
+
+def _timestamp_of_iso(text: str) -> int:
+    from datetime import datetime
+
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            "must be beginning, end, an offset, -N from the end, @milliseconds or a time such as 2026-01-31T12:00:00Z"
+        ) from None
+    return round(moment.timestamp() * 1000)
+
+
+def consume(arguments: Arguments) -> int:
+    if arguments.format is not None and arguments.json:
+        raise UsageError("--format and --json exclude each other")
+    show = record_json() if arguments.json else _formatter(arguments)
+    with connect(arguments) as client:
+        topic = client.topic(arguments.topic)
+        consumer = Consumer(client, topic, _positions(client, topic, arguments), on_skip=_say_skipped)
+        try:
+            _print_records(consumer, show, arguments.max)
+        except KeyboardInterrupt:
+            sys.stdout.flush()
+    return 0
+
+
+def _formatter(arguments: Arguments) -> Formatter:
+    try:
+        return record_format(DEFAULT_FORMAT if arguments.format is None else arguments.format, raw=arguments.raw)
+    except ValueError as error:
+        raise UsageError(f"--format {arguments.format}: {error}") from None
+
+
+def _positions(client: Client, topic: Topic, arguments: Arguments) -> dict[int, Position]:
+    require_partitions(topic, arguments.partition)
+    partitions = arguments.partition or [partition.partition_index for partition in topic.partitions]
+    ends = list_offsets(client, topic, LATEST, partitions)
+    starts = _starts(client, topic, getattr(arguments, "from"), ends)
+    return {index: Position(starts[index], None if arguments.follow else ends[index]) for index in partitions}
+
+
+def _starts(client: Client, topic: Topic, start: Start, ends: dict[int, int]) -> dict[int, int]:
+    if start.timestamp == LATEST:
+        return ends
+    if start.timestamp is not None:
+        found = list_offsets(client, topic, start.timestamp, ends)
+        return {index: ends[index] if offset < 0 else offset for index, offset in found.items()}
+    assert start.offset is not None, "a start is a timestamp or an offset"
+    first = list_offsets(client, topic, EARLIEST, ends)
+    if start.offset < 0:
+        return {index: max(first[index], end + start.offset) for index, end in ends.items()}
+    return {index: _within(topic.name, index, start.offset, first[index], end) for index, end in ends.items()}
+
+
+def _within(topic: str, index: int, offset: int, first: int, end: int) -> int:
+    if not first <= offset <= end:
+        raise KafkaError(
+            f"partition {index} of topic {topic} has no offset {offset}: it holds {first} to {end}",
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+        )
+    return offset
+
+
+def _print_records(consumer: Consumer, show: Formatter, max_records: int | None) -> None:
+    """What has come is written at once; while more of the same response follows, it is gathered."""
+    write, flush = sys.stdout.buffer.write, sys.stdout.buffer.flush
+    left = max_records
+    for records in consumer.batches():
+        for record in records:
+            write(show(*record))
+            if left is not None and (left := left - 1) == 0:
+                flush()
+                return
+        flush()
+
+
+def _say_skipped(partition: int, from_offset: int, to_offset: int) -> None:
+    say(f"barnabas: partition {partition}: offsets {from_offset} to {to_offset - 1} are gone, going on at {to_offset}")
+
+
+COMMANDS = (
+    Command(
+        "consume",
+        "Print the records of a topic.",
+        consume,
+        (
+            Option("-p --partition", "only this partition", "N", whole_number, repeated=True),
+            Option(
+                "--from",
+                "beginning, end, OFFSET, -N from the end, @MS or a time (default beginning)",
+                "WHERE",
+                parse_start,
+                Start(timestamp=EARLIEST),
+            ),
+            Option("-f --follow", "go on with what is produced from now on, until Ctrl-C"),
+            Option("-n --max", "stop after N records", "N", positive_number),
+            Option("-F --format", "how to print a record, see below (default %v\\n)", "FORMAT"),
+            Option("--raw", "write bytes that are no text as they are, not escaped"),
+            *CLUSTER_OPTIONS,
+        ),
+        "TOPIC",
+        (
+            "barnabas consume orders",
+            "barnabas consume orders --from -10 --follow",
+            "barnabas consume orders --from 2026-01-31T12:00:00Z --json | jq .value",
+            "barnabas consume orders --format '%p:%o %T %k=%v %h\\n'",
+            "",
+            "%t topic    %p partition   %o offset   %T timestamp (ms)   %h headers",
+            "%k key      %v value       %K, %S length of key and value  %% percent sign",
+        ),
+    ),
+)

@@ -1,0 +1,192 @@
+"""`barnabas start`: one broker in this process.
+
+stdout gets one line, when requests are answered; the log goes to stderr. The first SIGTERM or SIGINT stops the broker
+cleanly, exit code 0; a second SIGINT ends the process at once, exit code 130. What a user can mend (a taken port, a
+locked data directory, an unknown key) is one line and exit code 1.
+"""
+
+import errno
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from barnabas.broker.report import LEVELS, JsonReport, TextReport
+from barnabas.options import Arguments, Command, Failure, Option, key_value, one_of, port_number
+from barnabas.protocol.errors import InvalidConfig, KafkaStorageError
+
+DEFAULT_LISTENER = "PLAINTEXT://127.0.0.1:9092"
+
+
+def start(arguments: Arguments) -> int:
+    report = _report(arguments.log_format, arguments.log_level)
+    ephemeral_dir = _make_ephemeral_dir() if arguments.ephemeral else None
+    try:
+        properties = _properties(arguments, ephemeral_dir)
+        return _run(properties, report)
+    finally:
+        if ephemeral_dir is not None:
+            from shutil import rmtree
+
+            rmtree(ephemeral_dir, ignore_errors=True)
+
+
+def _report(log_format: str, level: str) -> TextReport | JsonReport:
+    return JsonReport(level=level) if log_format == "json" else TextReport(level=level)
+
+
+def _run(properties: dict[str, str], report: TextReport | JsonReport) -> int:
+    from barnabas.broker.config import BrokerProperties
+    from barnabas.broker.server import BrokerServer
+
+    try:
+        server = BrokerServer(BrokerProperties(static=properties), report=report)
+        server.start()
+    except InvalidConfig as error:
+        raise Failure(error.message, "" if "did you mean" in error.message else "see docs/configuration.md") from None
+    except KafkaStorageError as error:
+        raise Failure(error.message, "another broker may be using it: choose another --data-dir") from None
+    except OSError as error:
+        raise _explained(error, properties) from None
+    _stop_on_signals(server)
+    _say_ready(server)
+    server.run_forever()
+    return 0
+
+
+# ---- properties
+
+
+def _properties(arguments: Arguments, ephemeral_dir: str | None) -> dict[str, str]:
+    """The file's, overridden by --set, overridden by the options that have a name of their own."""
+    properties = dict(_read_properties(arguments.config)) if arguments.config else {}
+    properties.update(arguments.set)
+    data_dir = ephemeral_dir or arguments.data_dir
+    if data_dir is not None:
+        properties.pop("log.dir", None)
+        properties["log.dirs"] = data_dir
+    if arguments.port is not None or arguments.host is not None:
+        properties["listeners"] = with_address(properties, arguments.host, arguments.port)
+    return properties
+
+
+def _read_properties(path: str) -> dict[str, str]:
+    from barnabas.storage.properties import parse_properties
+
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return parse_properties(file.read())
+    except OSError as error:
+        raise Failure(f"cannot read {path}: {_reason(error)}") from None
+    except InvalidConfig as error:
+        raise Failure(f"{path}: {error.message}") from None
+
+
+def with_address(properties: Mapping[str, str], host: str | None, port: int | None) -> str:
+    """The `listeners` whose first one for clients has this host and port; None leaves its own."""
+    controllers = {name.strip().upper() for name in properties.get("controller.listener.names", "").split(",")}
+    listeners = [entry.strip() for entry in properties.get("listeners", DEFAULT_LISTENER).split(",")]
+    for index, listener in enumerate(listeners):
+        name, _, address = listener.partition("://")
+        if name.upper() in controllers:
+            continue
+        old_host, _, old_port = address.rpartition(":")
+        new_host = old_host if host is None else f"[{host}]" if ":" in host else host
+        listeners[index] = f"{name}://{new_host}:{old_port if port is None else port}"
+        break
+    return ",".join(listeners)
+
+
+def _make_ephemeral_dir() -> str:
+    """`tempfile` would do, and cost a third of the start-up time."""
+    path = f"{os.environ.get('TMPDIR') or '/tmp'}/barnabas-{os.urandom(6).hex()}"
+    try:
+        os.mkdir(path, 0o700)
+    except OSError as error:
+        raise Failure(f"cannot make a temporary directory {path}: {_reason(error)}") from None
+    return path
+
+
+# ---- running
+
+
+def _stop_on_signals(server: Any) -> None:
+    import signal
+
+    def stop(signal_number: int, _frame: object) -> None:
+        if signal_number == signal.SIGINT:
+            signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+        server.stop()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+
+
+def _say_ready(server: Any) -> None:
+    config = server.config
+    host, port = server.address
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    data = ",".join(config.log_dirs)
+    try:
+        print(f"barnabas is ready on {address} (node {config.node_id}, data {data}, {_age_ms()} ms)", flush=True)
+    except (OSError, ValueError):
+        pass  # nobody reads stdout; clients will
+
+
+def _age_ms() -> int:
+    """Since the kernel started the process, in steps of its tick: what a user waited, interpreter included."""
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            start_ticks = int(file.read().rpartition(b")")[2].split()[19])
+        return int((time.clock_gettime(time.CLOCK_BOOTTIME) - start_ticks / os.sysconf("SC_CLK_TCK")) * 1000)
+    except (OSError, ValueError, IndexError, AttributeError):
+        from barnabas.__main__ import STARTED_AT
+
+        return int((time.monotonic() - STARTED_AT) * 1000)
+
+
+# ---- what can go wrong
+
+
+def _explained(error: OSError, properties: Mapping[str, str]) -> Failure:
+    listeners = properties.get("listeners", DEFAULT_LISTENER)
+    if error.errno == errno.EADDRINUSE:
+        return Failure(f"cannot listen on {listeners}: the port is in use", "choose another --port; 0 picks a free one")
+    if error.errno in (errno.EADDRNOTAVAIL, errno.EACCES, errno.EPERM) and error.filename is None:
+        return Failure(f"cannot listen on {listeners}: {_reason(error)}", "choose another --host or --port")
+    data = properties.get("log.dirs", "./data")
+    if isinstance(error, BlockingIOError):
+        return Failure(f"data directory {data} is locked", "another broker is using it: choose another --data-dir")
+    about = error.filename or data
+    return Failure(f"cannot use {about}: {_reason(error)}", "choose another --data-dir")
+
+
+def _reason(error: OSError) -> str:
+    text = error.strerror or str(error)
+    return text[:1].lower() + text[1:]
+
+
+COMMANDS = (
+    Command(
+        "start",
+        "Start a broker. Ctrl-C stops it.",
+        start,
+        (
+            Option("-c --config", "Kafka's own kind of file; the options below win over it", "FILE"),
+            Option("-p --port", "the port to listen on; 0 picks a free one (default 9092)", "N", port_number),
+            Option("--host", "the address to listen on; 0.0.0.0 is every interface (default 127.0.0.1)", "ADDRESS"),
+            Option("-d --data-dir", "where the data is kept (default ./data)", "DIR"),
+            Option(
+                "-s --set", "a broker configuration, such as num.partitions=3", "KEY=VALUE", key_value, repeated=True
+            ),
+            Option("--ephemeral", "keep the data in a temporary directory that goes away"),
+            Option("--log-format", "text or json (default text)", "FORMAT", one_of("text", "json"), "text"),
+            Option("--log-level", "info, warning or error (default info)", "LEVEL", one_of(*LEVELS), "info"),
+        ),
+        examples=(
+            "barnabas start",
+            "barnabas start --port 0 --ephemeral",
+            "barnabas start --config server.properties --set auto.create.topics.enable=false",
+        ),
+    ),
+)

@@ -1,0 +1,97 @@
+"""The broker's log: one line per event, for people or for programs.
+
+    2026-11-16 05:00:00.123 INFO  topic orders created (3 partitions)
+    {"time": "2026-11-16T05:00:00.123Z", "level": "info", "text": "topic orders created", "topic": "orders"}
+
+Rules:
+- A line is one write, so that threads do not interleave, and it is flushed.
+- Reporting never raises: whoever has closed the stream does not listen, and the broker goes on.
+- Text shows local time and a sentence, in colour only on a terminal; JSON shows UTC and every field.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+LEVELS = ("info", "warning", "error")
+_NAMES = {"info": "INFO ", "warning": "WARN ", "error": "ERROR"}
+_COLOURS = {"warning": "\033[33m", "error": "\033[31m"}
+_RESET = "\033[0m"
+
+
+class _Report:
+    def __init__(
+        self, stream: TextIO | None = None, *, level: str = "info", now: Callable[[], float] = time.time
+    ) -> None:
+        assert level in LEVELS, f"no level is called {level}"
+        self._stream = sys.stderr if stream is None else stream
+        self._shown = frozenset(LEVELS[LEVELS.index(level) :])
+        self._now = now
+
+    def info(self, text: str, **fields: object) -> None:
+        self._report("info", text, fields)
+
+    def warning(self, text: str, **fields: object) -> None:
+        self._report("warning", text, fields)
+
+    def error(self, text: str, **fields: object) -> None:
+        self._report("error", text, fields)
+
+    def _report(self, level: str, text: str, fields: dict[str, object]) -> None:
+        if level not in self._shown:
+            return
+        try:
+            self._stream.write(self._line(level, text, fields))
+            self._stream.flush()
+        except (OSError, ValueError, AttributeError):
+            pass  # the stream is closed, or there never was one
+
+    def _line(self, level: str, text: str, fields: dict[str, object]) -> str:
+        raise NotImplementedError
+
+
+class TextReport(_Report):
+    def __init__(
+        self, stream: TextIO | None = None, *, level: str = "info", now: Callable[[], float] = time.time
+    ) -> None:
+        super().__init__(stream, level=level, now=now)
+        self._coloured = _is_terminal(self._stream)
+
+    def _line(self, level: str, text: str, fields: dict[str, object]) -> str:
+        now = self._now()
+        date = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
+        line = f"{date}.{int(now * 1000) % 1000:03} {_NAMES[level]} {_one_line(text)}"
+        if self._coloured and level in _COLOURS:
+            line = f"{_COLOURS[level]}{line}{_RESET}"
+        return line + "\n"
+
+
+class JsonReport(_Report):
+    def __init__(
+        self, stream: TextIO | None = None, *, level: str = "info", now: Callable[[], float] = time.time
+    ) -> None:
+        from json import JSONEncoder
+
+        super().__init__(stream, level=level, now=now)
+        self._encode = JSONEncoder(default=str).encode
+
+    def _line(self, level: str, text: str, fields: dict[str, object]) -> str:
+        now = self._now()
+        date = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
+        about = {"time": f"{date}.{int(now * 1000) % 1000:03}Z", "level": level, "text": text}
+        return self._encode(about | {name: value for name, value in fields.items() if name not in about}) + "\n"
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:
+        return False
+
+
+def _one_line(text: str) -> str:
+    """What a client sent may stand in the text: it must not forge a line or drive the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
