@@ -69,29 +69,17 @@ class QuorumVoter:
 
 
 def record_batches(
-    records: Sequence[MetadataRecord],
-    *,
-    epoch: int,
-    now_ms: int,
-    base_offset: int = 0,
-    batch_bytes_max: int = BATCH_BYTES_MAX,
-) -> bytearray:
-    """One batch, or a transaction of several."""
+    records: Sequence[MetadataRecord], *, now_ms: int, batch_bytes_max: int = BATCH_BYTES_MAX
+) -> list[bytearray]:
+    """One batch, or a transaction of several. The log gives them their offsets and their epoch."""
     values = [encode_record(record) for record in records]
     if _size_of(values) > batch_bytes_max:
-        begin, end = (
-            encode_record(BeginTransactionRecord(name="Oversized batch")),
-            encode_record(EndTransactionRecord()),
-        )
-        values = [begin, *values, end]
-    data = bytearray()
-    for chunk in _chunks(values, batch_bytes_max):
-        data += value_batch(chunk, base_offset=base_offset, epoch=epoch, now_ms=now_ms)
-        base_offset += len(chunk)
-    return data
+        begin = encode_record(BeginTransactionRecord(name="Oversized batch"))
+        values = [begin, *values, encode_record(EndTransactionRecord())]
+    return [value_batch(chunk, now_ms=now_ms) for chunk in _chunks(values, batch_bytes_max)]
 
 
-def value_batch(values: Sequence[bytes], *, base_offset: int, epoch: int, now_ms: int) -> bytearray:
+def value_batch(values: Sequence[bytes], *, now_ms: int, base_offset: int = 0, epoch: int = 0) -> bytearray:
     return build_batch(
         ((None, value, (), now_ms) for value in values), base_offset=base_offset, partition_leader_epoch=epoch
     )
@@ -114,13 +102,13 @@ def _chunks(values: Sequence[bytes], batch_bytes_max: int) -> Iterator[list[byte
     yield chunk
 
 
-def leader_change_batch(leader_id: int, voters: Sequence[QuorumVoter], *, epoch: int, now_ms: int) -> bytearray:
+def leader_change_batch(leader_id: int, voters: Sequence[QuorumVoter], *, now_ms: int) -> bytearray:
     members = [Voter(voter_id=voter.node_id) for voter in voters]
     message = LeaderChangeMessage(
         version=LEADER_CHANGE_VERSION, leader_id=leader_id, voters=members, granting_voters=members
     )
     controls = [(ControlType.LEADER_CHANGE, bytes(encode(message, LEADER_CHANGE_VERSION))), *voters_controls(voters)]
-    return build_control_batch(controls, timestamp=now_ms, partition_leader_epoch=epoch)
+    return build_control_batch(controls, timestamp=now_ms)
 
 
 def voters_controls(voters: Sequence[QuorumVoter]) -> list[tuple[ControlType, bytes]]:
