@@ -2,11 +2,11 @@
 
 Rules:
 - Records are replayed as soon as they are appended, into `appended_image`: the next decision must see them. They are
-  told to others, through `image` and `on_commit`, and answered only once an fsync covers them; with one voter that is the
-  commit.
+  told to others, through `image` and `on_commit`, and answered only once an fsync covers them: with one voter that
+  commits them.
 - Commits happen in the order of the appends. An answer that needs no records still waits for those appended before it,
   because it was made of what they say.
-- A full disk refuses an append and nothing has happened. Any other failure of the disk is final: nothing more is decided.
+- A full disk refuses an append and nothing has happened. Any other failure of the disk is final: no more decisions.
 - Each start takes leadership with the next leader epoch; its LeaderChange is the first batch of that epoch.
 - A snapshot is taken in a worker after so many bytes, or so much time with anything new. The two latest are kept, and
   the log from the older one on: either can be lost to a bad sector.
@@ -130,8 +130,8 @@ class MetadataLog:
         self._snapshot_end_offset = image.end_offset
         if self._log.log_start_offset > image.end_offset:
             raise KafkaStorageError(
-                f"{METADATA_PARTITION} starts at offset {self._log.log_start_offset} and no snapshot in {self._log.path} "
-                f"that can be read reaches so far: the metadata before it is lost"
+                f"{METADATA_PARTITION} starts at offset {self._log.log_start_offset} and no readable snapshot in "
+                f"{self._log.path} reaches so far: the metadata before it is lost"
             )
         loader = MetadataLoader(image)
         offset = image.end_offset
@@ -179,8 +179,8 @@ class MetadataLog:
             missing=missing,
         )
         for start in range(0, missing, _NO_OPS_PER_BATCH):
-            no_ops = [NoOpRecord()] * min(_NO_OPS_PER_BATCH, missing - start)
-            self._write(record_batches(no_ops, now_ms=now_ms), now_ms)
+            (batch,) = record_batches([NoOpRecord()] * min(_NO_OPS_PER_BATCH, missing - start), now_ms=now_ms)
+            self._log_append(batch, image.epoch, now_ms)
         self._log.delete_records(image.end_offset)
 
     # ---- append
@@ -223,12 +223,14 @@ class MetadataLog:
 
     def _write(self, batches: Sequence[bytearray], now_ms: int) -> None:
         for index, batch in enumerate(batches):
-            view = memoryview(batch)
-            self._log.append(view, leader_epoch=self.epoch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
-            self._bytes_since_snapshot += len(batch)
+            self._log_append(batch, self.epoch, now_ms)
             self._has_open_transaction |= index == 0 and len(batches) > 1
         if len(batches) > 1:
             self._has_open_transaction = False
+
+    def _log_append(self, batch: bytearray, epoch: int, now_ms: int) -> None:
+        self._log.append(memoryview(batch), leader_epoch=epoch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
+        self._bytes_since_snapshot += len(batch)
 
     def _abort_open_transaction(self, now_ms: int) -> None:
         """Its end was not written, because of a stop or a full disk: whatever it holds shall never count."""
