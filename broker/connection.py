@@ -1,0 +1,328 @@
+"""The shell of one client connection: bytes in, frames to the dispatcher, replies out in the order of their requests.
+
+- All requests that one read brought are handled before anything is sent: their replies leave in one write.
+- A request may be answered later; those behind it are handled meanwhile, and answered after it.
+- Who does not read is not read: above `MAX_UNSENT_BYTES` or `MAX_IN_FLIGHT` a client's socket is left alone until it
+  catches up.
+- Record slices of a file go out with `sendfile`; small ones are read and travel with what surrounds them.
+- A view of a received frame is dead when its handler returns. Handlers copy what they keep.
+"""
+
+import errno
+import os
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from barnabas.broker.buffers import Buffers
+from barnabas.broker.loop import READ, WRITE, Loop
+from barnabas.broker.promise import Promise
+from barnabas.broker.strangers import looks_like
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.frame import SIZE_BYTES, frame_size
+from barnabas.storage.files import FileSlice
+
+MAX_UNSENT_BYTES = 256 * 1024
+MAX_IN_FLIGHT = 128
+SENDFILE_ABOVE_BYTES = 16 * 1024
+_SMALL_FRAME_BYTES = 16 * 1024
+_BUFFERS_PER_SEND = 64
+_MSG_MORE = getattr(socket, "MSG_MORE", 0)
+
+Frame = tuple[bytearray, list[tuple[int, Any]]]
+Reply = Frame | None
+"""An encoded response, or None where the client expects none (Produce with acks=0)."""
+
+
+class Dispatch(Protocol):
+    """Handles one request frame."""
+
+    def __call__(self, frame: memoryview, connection: "Connection") -> Promise[Reply] | Reply: ...
+
+
+class Connection:
+    __slots__ = (
+        "_buffers", "_dispatch", "_events", "_fd", "_filled", "_frame", "_in_flight", "_is_stopping", "_loop",
+        "_max_frame_bytes", "_on_close", "_rest", "_socket", "_unsent", "_unsent_bytes", "closed", "last_active_ms",
+        "listener", "local", "peer", "requests",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        client: socket.socket,
+        *,
+        listener: str,
+        loop: Loop,
+        buffers: Buffers,
+        dispatch: Dispatch,
+        max_frame_bytes: int,
+        on_close: Callable[["Connection", str | None], None],
+    ) -> None:
+        """`on_close` is told why, unless the client simply went away."""
+        self._socket = client
+        self._fd = client.fileno()
+        self._loop = loop
+        self._buffers = buffers
+        self._dispatch = dispatch
+        self._max_frame_bytes = max_frame_bytes
+        self._on_close = on_close
+        self._rest = b""  # the start of a small frame
+        self._frame: memoryview | None = None  # the buffer of a large one
+        self._filled = 0
+        self._in_flight: deque[Promise[Reply]] = deque()
+        self._unsent: deque[memoryview | FileSlice] = deque()
+        self._unsent_bytes = 0
+        self._events = READ
+        self._is_stopping = False
+        self.closed = False
+        self.listener = listener
+        self.local: tuple[str, int] = client.getsockname()[:2]
+        self.peer: tuple[str, int] = client.getpeername()[:2]
+        self.requests = 0
+        self.last_active_ms = loop.now_ms()
+        loop.register(self._fd, READ, self._on_event)
+
+    # Receiving
+
+    def _on_event(self, events: int) -> None:
+        if events & WRITE:
+            self._send()
+        if events & READ and not self.closed:
+            self._receive()
+
+    def _receive(self) -> None:
+        self.last_active_ms = self._loop.now_ms()
+        try:
+            if self._frame is not None:
+                self._receive_large()
+            else:
+                self._receive_small()
+        except (BlockingIOError, InterruptedError):
+            return
+        except ProtocolError as error:
+            self.close(str(error))
+        except OSError:
+            self.close()
+
+    def _receive_small(self) -> None:
+        scratch, rest = self._buffers.scratch, self._rest
+        kept = len(rest)
+        if kept > _SMALL_FRAME_BYTES:
+            return self._resume()  # whole frames that were set aside come before new bytes
+        if kept:
+            scratch[:kept] = rest
+        count = self._socket.recv_into(scratch[kept:] if kept else scratch)
+        if not count:
+            return self.close()
+        self._handle_frames(scratch[: kept + count])
+
+    def _handle_frames(self, received: memoryview) -> None:
+        """Every whole frame; what is left over waits for the rest of its frame, or for the client to catch up."""
+        if not self.requests and (stranger := looks_like(bytes(received[:SIZE_BYTES]))):
+            return self.close(f"it looks like {stranger}")
+        position, end = 0, len(received)
+        while end - position >= SIZE_BYTES and not self._is_behind():
+            start = position + SIZE_BYTES
+            size = frame_size(received, position, max_bytes=self._max_frame_bytes)
+            if end - start < size:
+                break
+            position = start + size
+            self._handle(received[start:position])
+            if self.closed:
+                return
+        self._keep(received[position:])
+        self._send()
+
+    def _keep(self, left: memoryview) -> None:
+        self._rest = b""
+        if len(left) >= SIZE_BYTES:
+            size = SIZE_BYTES + frame_size(left, 0, max_bytes=self._max_frame_bytes)
+            if size > _SMALL_FRAME_BYTES and len(left) < size:
+                self._frame = self._buffers.take(size)
+                self._filled = len(left)
+                self._frame[: len(left)] = left
+                return
+        self._rest = bytes(left)
+
+    def _receive_large(self) -> None:
+        assert self._frame is not None
+        size = SIZE_BYTES + frame_size(self._frame, 0, max_bytes=self._max_frame_bytes)
+        if self._filled == len(self._frame):
+            self._frame = self._buffers.grown(self._frame, size)
+        count = self._socket.recv_into(self._frame[self._filled : min(size, len(self._frame))])
+        if not count:
+            return self.close()
+        self._filled += count
+        if self._filled == size:
+            frame, self._frame = self._frame, None
+            self._handle_frames(frame[:size])
+            self._buffers.give_back(frame)
+
+    # Handling
+
+    def _handle(self, frame: memoryview) -> None:
+        self.requests += 1
+        reply = self._dispatch(frame, self)
+        if isinstance(reply, Promise):
+            if not reply.done:
+                self._in_flight.append(reply)
+                reply.when_done(self._on_promise_kept)
+                return
+            if reply.error is not None:
+                return self.close(str(reply.error))
+            reply = reply.value
+        if reply is None:
+            return
+        if self._in_flight:
+            promise: Promise[Reply] = Promise()
+            promise.resolve(reply)
+            self._in_flight.append(promise)
+        else:
+            self._enqueue(reply)
+
+    def _on_promise_kept(self, _promise: Promise[Reply]) -> None:
+        if self.closed or not self._in_flight[0].done:
+            return
+        while self._in_flight and self._in_flight[0].done:
+            promise = self._in_flight.popleft()
+            if promise.error is not None:
+                return self.close(str(promise.error))
+            if promise.value is not None:
+                self._enqueue(promise.value)
+        self._send()
+        if self._rest and not self.closed and not self._is_behind():
+            self._resume()
+
+    def _is_behind(self) -> bool:
+        return self._unsent_bytes > MAX_UNSENT_BYTES or len(self._in_flight) >= MAX_IN_FLIGHT or self._is_stopping
+
+    def _resume(self) -> None:
+        """Handles the whole frames that were set aside while the client was behind."""
+        rest, self._rest = self._rest, b""
+        try:
+            self._handle_frames(memoryview(bytearray(rest)))
+        except ProtocolError as error:
+            self.close(str(error))
+
+    # Sending
+
+    def _enqueue(self, reply: Frame) -> None:
+        out, slices = reply
+        if not slices:
+            self._unsent.append(memoryview(out))
+            self._unsent_bytes += len(out)
+            return
+        whole, sent = memoryview(out), 0
+        for position, records in slices:
+            self._append(whole[sent:position])
+            self._append(records if records.size > SENDFILE_ABOVE_BYTES else memoryview(records.read()))
+            sent = position
+        if sent < len(out):
+            self._append(whole[sent:])
+
+    def _append(self, part: memoryview | FileSlice) -> None:
+        self._unsent.append(part)
+        self._unsent_bytes += len(part)
+
+    def _send(self) -> None:
+        try:
+            while self._unsent:
+                if not (self._send_slice() if isinstance(self._unsent[0], FileSlice) else self._send_buffers()):
+                    break
+        except OSError as error:
+            return self.close(None if error.errno in _PEER_IS_GONE else f"sending failed: {error}")
+        self._watch()
+
+    def _send_buffers(self) -> bool:
+        """Sends what stands before the next slice; False when the socket takes no more."""
+        unsent = self._unsent
+        buffers: list[memoryview] = []
+        for part in unsent:
+            if isinstance(part, FileSlice) or len(buffers) == _BUFFERS_PER_SEND:
+                break
+            buffers.append(part)
+        more = len(buffers) < len(unsent)
+        try:
+            sent = self._socket.sendmsg(buffers, (), _MSG_MORE if more else 0)
+        except (BlockingIOError, InterruptedError):
+            return False
+        self._unsent_bytes -= sent
+        while sent:
+            first = buffers.pop(0)
+            if sent < len(first):
+                unsent[0] = first[sent:]
+                return False
+            sent -= len(first)
+            unsent.popleft()
+        return True
+
+    def _send_slice(self) -> bool:
+        part = self._unsent[0]
+        assert isinstance(part, FileSlice)
+        try:
+            sent = os.sendfile(self._fd, part.fileno(), part.position, part.size)
+        except (BlockingIOError, InterruptedError):
+            return False
+        if sent == 0:
+            raise OSError(errno.EIO, "the file ended before the records that were promised")
+        self._unsent_bytes -= sent
+        if sent == part.size:
+            self._unsent.popleft()
+        else:
+            self._unsent[0] = FileSlice(part.file, part.position + sent, part.size - sent)
+        return True
+
+    def _watch(self) -> None:
+        """Asks the loop for what this connection can use: room to send, or, if it is not behind, more requests."""
+        events = (WRITE if self._unsent else 0) | (0 if self._is_behind() else READ)
+        if events == self._events:
+            return
+        if not self._events:
+            self._loop.register(self._fd, events, self._on_event)
+        elif not events:
+            self._loop.unregister(self._fd)
+        else:
+            self._loop.modify(self._fd, events, self._on_event)
+        resumed = events & READ and not self._events & READ
+        self._events = events
+        if resumed and self._rest:
+            self._loop.call_soon(self._resume_if_open)
+
+    def _resume_if_open(self) -> None:
+        if not self.closed and self._rest and not self._is_behind():
+            self._resume()
+
+    # Closing
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is being answered or sent. A frame that never gets whole does not count as work."""
+        return not self._in_flight and not self._unsent
+
+    @property
+    def is_halfway(self) -> bool:
+        """A frame has begun and is not whole."""
+        return bool(self._rest) or self._frame is not None
+
+    def stop_reading(self) -> None:
+        """Answers what is here and takes no more."""
+        self._is_stopping = True
+        self._watch()
+
+    def close(self, reason: str | None = None) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        if self._events:
+            self._loop.unregister(self._fd)
+        self._unsent.clear()
+        for promise in self._in_flight:
+            promise.abandon()
+        self._in_flight.clear()
+        self._frame = None
+        self._socket.close()
+        self._on_close(self, reason)
+
+
+_PEER_IS_GONE = frozenset({errno.EPIPE, errno.ECONNRESET, errno.ETIMEDOUT, errno.EBADF})

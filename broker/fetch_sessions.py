@@ -1,0 +1,146 @@
+"""Incremental fetch sessions (KIP-227): a client names its partitions once and then only what changes.
+
+Rules:
+- Epoch 0 asks for a new session, -1 for none (and ends the one it names); any other must be the next of its session.
+- The reply to an incremental fetch leaves out what has nothing new: no records, same high watermark, same log start
+  offset, no error. A partition that was in error is always told again.
+- A partition that gave records goes to the end of the line, so that a busy one cannot starve the others.
+- When the cache is full, only a session unused for `EVICTION_MS` makes room; otherwise the client gets no session and
+  goes on sending whole requests.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Protocol
+
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.fetch import PartitionData
+from barnabas.protocol.types import Uuid
+
+NO_SESSION = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+EVICTION_MS = 120_000
+_MAX_INT32 = 2**31 - 1
+
+Key = tuple[str | Uuid, int]
+"""Topic name, or topic id from version 13 on, and partition."""
+
+
+class Wanted(NamedTuple):
+    """One partition as a client asks for it."""
+
+    key: Key
+    fetch_offset: int
+    max_bytes: int
+    current_leader_epoch: int
+    last_fetched_epoch: int
+
+
+class Random(Protocol):
+    def getrandbits(self, k: int, /) -> int: ...
+
+
+class _Cached:
+    __slots__ = ("high_watermark", "log_start_offset", "wanted")
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.high_watermark = -1
+        self.log_start_offset = -1
+
+    def has_news(self, data: PartitionData) -> bool:
+        news = bool(data.records) or bool(data.error_code)
+        news |= data.high_watermark != self.high_watermark or data.log_start_offset != self.log_start_offset
+        self.high_watermark = -1 if data.error_code else data.high_watermark
+        self.log_start_offset = data.log_start_offset
+        return news
+
+
+class FetchSession:
+    """What the broker remembers of one client's fetches."""
+
+    __slots__ = ("_cached", "epoch", "id", "last_used_ms", "uses_topic_ids")
+
+    def __init__(self, session_id: int, uses_topic_ids: bool, wanted: Iterable[Wanted], now_ms: int) -> None:
+        self.id = session_id
+        self.uses_topic_ids = uses_topic_ids
+        self.epoch = 1
+        self.last_used_ms = now_ms
+        self._cached = {want.key: _Cached(want) for want in wanted}
+
+    def __len__(self) -> int:
+        return len(self._cached)
+
+    def wanted(self) -> Iterator[Wanted]:
+        return (cached.wanted for cached in self._cached.values())
+
+    def update(self, changed: Iterable[Wanted], forgotten: Iterable[Key]) -> None:
+        for want in changed:
+            if (cached := self._cached.get(want.key)) is None:
+                self._cached[want.key] = _Cached(want)
+            else:
+                cached.wanted = want
+        for key in forgotten:
+            self._cached.pop(key, None)
+
+    def news(self, key: Key, data: PartitionData) -> bool:
+        """Whether the reply must carry this partition; remembers what the client then knows."""
+        cached = self._cached.get(key)
+        if cached is None:
+            return True  # another connection of this client forgot it while this fetch was waiting
+        news = cached.has_news(data)
+        if data.records:
+            self._cached[key] = self._cached.pop(key)
+        return news
+
+
+class FetchSessions:
+    __slots__ = ("_random", "_sessions", "_slots")
+
+    def __init__(self, slots: int, random: Random) -> None:
+        self._slots = slots
+        self._random = random
+        self._sessions: dict[int, FetchSession] = {}  # the least recently used first
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def create(self, wanted: list[Wanted], *, uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
+        """A new session, or None if there is no room or nothing to remember."""
+        if not wanted or not self._has_room(now_ms):
+            return None
+        session = FetchSession(self._new_id(), uses_topic_ids, wanted, now_ms)
+        self._sessions[session.id] = session
+        return session
+
+    def remove(self, session_id: int) -> None:
+        self._sessions.pop(session_id, None)
+
+    def resume(self, session_id: int, epoch: int, *, uses_topic_ids: bool, now_ms: int) -> FetchSession:
+        """The session that an incremental fetch continues; raises KafkaError with what is wrong with it."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise KafkaError(f"no fetch session {session_id}", ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.uses_topic_ids != uses_topic_ids:
+            raise KafkaError("a session has topic ids or names, not both", ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        if session.epoch != epoch:
+            raise KafkaError(f"epoch {epoch}, not {session.epoch}", ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        session.epoch = 1 if epoch == _MAX_INT32 else epoch + 1
+        session.last_used_ms = now_ms
+        self._sessions[session_id] = self._sessions.pop(session_id)
+        return session
+
+    def _has_room(self, now_ms: int) -> bool:
+        if len(self._sessions) < self._slots:
+            return True
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None or now_ms - oldest.last_used_ms < EVICTION_MS:
+            return False
+        del self._sessions[oldest.id]
+        return True
+
+    def _new_id(self) -> int:
+        while True:
+            session_id = self._random.getrandbits(31)
+            if session_id != NO_SESSION and session_id not in self._sessions:
+                return session_id

@@ -1,0 +1,52 @@
+"""ApiVersions (18), versions 0 to 4.
+
+v1 throttle time, v3 features and the client's name (KIP-511, KIP-584), v4 features whose lowest version is 0.
+
+A version above ours is answered, not refused: with the body of version 0, UNSUPPORTED_VERSION and the one entry that
+tells the client what to ask next. Its response header is v0 in every version.
+"""
+
+import re
+
+from barnabas.broker.broker import Broker, RequestContext
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_LOWEST_IS_0_SINCE = 4
+
+
+def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+    if context.api_version >= 3 and not (
+        _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=())
+    image = broker.image
+    return ApiVersionsResponse(
+        error_code=0,
+        api_keys=broker.api_versions,
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
+            for name, (lowest, highest) in broker.supported_features.items()
+            if lowest > 0 or context.api_version >= _LOWEST_IS_0_SINCE
+        ],
+        finalized_features_epoch=image.end_offset - 1,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in image.features.items()
+        ],
+    )
+
+
+def unsupported_version(highest: int) -> ApiVersionsResponse:
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=highest)],
+    )

@@ -1,0 +1,87 @@
+"""DescribeConfigs (32), versions 1 to 4: v1 synonyms, v3 types and documentation (KIP-569)."""
+
+from collections.abc import Sequence
+
+from barnabas.broker.broker import Broker, RequestContext
+from barnabas.broker.config_describe import DescribedConfig
+from barnabas.protocol.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
+from barnabas.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from barnabas.replication.image import ResourceType
+from barnabas.replication.topic_names import check_topic_name
+
+
+def handle(broker: Broker, request: DescribeConfigsRequest, _context: RequestContext) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        throttle_time_ms=0, results=[_resource(broker, resource, request) for resource in request.resources]
+    )
+
+
+def _resource(
+    broker: Broker, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(
+        error_code=0,
+        error_message=None,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=(),
+    )
+    try:
+        result.configs = [_config(config, request) for config in _described(broker, resource)]
+    except KafkaError as error:
+        result.error_code, result.error_message = error.code, error.message
+    return result
+
+
+def _described(broker: Broker, resource: DescribeConfigsResource) -> list[DescribedConfig]:
+    name, keys = resource.resource_name, resource.configuration_keys
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            check_topic_name(name)
+            if broker.image.topic(name) is None:
+                raise UnknownTopicOrPartition(f"there is no topic {name}")
+            return broker.config_describer.topic(broker.image.config(ResourceType.TOPIC, name), keys)
+        case ResourceType.BROKER if not name:
+            return broker.config_describer.cluster_default(keys)
+        case ResourceType.BROKER:
+            _check_node(broker, name)
+            return broker.config_describer.broker(keys)
+        case ResourceType.BROKER_LOGGER:
+            _check_node(broker, name)
+            return []  # the log has one level, which is set at start
+        case ResourceType.CLIENT_METRICS | ResourceType.GROUP if name:
+            return []  # neither has any key that is served yet
+    raise InvalidRequest(f"resource type {resource.resource_type} with name {name!r} has no configuration")
+
+
+def _check_node(broker: Broker, name: str) -> None:
+    if not name.isdecimal():
+        raise InvalidRequest(f"a broker is named by its node id, not by {name!r}")
+    if int(name) != broker.node_id:
+        raise InvalidRequest(f"broker {name} describes its own configuration; this one is {broker.node_id}")
+
+
+def _config(config: DescribedConfig, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms: Sequence[DescribeConfigsSynonym] = ()
+    if request.include_synonyms:
+        synonyms = [
+            DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
+            for synonym in config.synonyms
+        ]
+    return DescribeConfigsResourceResult(
+        name=config.name,
+        value=config.value,
+        read_only=config.read_only,
+        config_source=config.source,
+        is_sensitive=config.is_sensitive,
+        synonyms=synonyms,
+        config_type=config.config_type,
+        documentation=config.documentation if request.include_documentation else None,
+    )

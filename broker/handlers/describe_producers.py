@@ -1,0 +1,46 @@
+"""DescribeProducers (61), version 0: who writes to a partition, and how far they are."""
+
+from barnabas.broker.broker import Broker, RequestContext
+from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+
+def handle(broker: Broker, request: DescribeProducersRequest, _context: RequestContext) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        throttle_time_ms=0,
+        topics=[
+            TopicResponse(
+                name=topic.name, partitions=[_partition(broker, topic.name, index) for index in topic.partition_indexes]
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def _partition(broker: Broker, topic: str, index: int) -> PartitionResponse:
+    try:
+        producers = broker.replicas.partition(topic, index).log.active_producers()
+    except KafkaError as error:
+        return PartitionResponse(
+            partition_index=index, error_code=error.code, error_message=error.message, active_producers=()
+        )
+    return PartitionResponse(
+        partition_index=index,
+        error_code=0,
+        active_producers=[
+            ProducerState(
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                last_sequence=producer.last_sequence,
+                last_timestamp=producer.last_timestamp,
+                coordinator_epoch=producer.coordinator_epoch,
+            )
+            for producer in producers
+        ],
+    )

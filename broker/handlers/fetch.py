@@ -1,0 +1,244 @@
+"""Fetch (1), versions 4 to 18.
+
+v5 log start offset, v7 sessions (KIP-227), v9 fencing by leader epoch (KIP-320), v11 rack id, v12 diverging epochs,
+v13 topic ids (KIP-516), v15 replica state in a tag, v16 leader endpoints, v17 and v18 for followers only.
+
+- Records are file slices of whole batches; at least one batch comes even if it is larger than what was asked for.
+- With less than `min_bytes` to give, the reply waits for more or for `max_wait_ms`. An error is told at once.
+- A consumer reads from the leader: rack ids change nothing until followers can be read.
+"""
+
+from collections.abc import Iterable
+
+from barnabas.broker.broker import Broker, RequestContext
+from barnabas.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, Key, Wanted
+from barnabas.broker.partition import Partition
+from barnabas.broker.promise import Promise
+from barnabas.protocol.errors import KafkaError, NotLeaderOrFollower, OffsetOutOfRange, UnknownTopicId
+from barnabas.protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+from barnabas.storage.seams import Timer
+
+_TOPIC_IDS_SINCE = 13
+_READ_COMMITTED = 1
+
+
+def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse | Promise[FetchResponse]:
+    uses_topic_ids = context.api_version >= _TOPIC_IDS_SINCE
+    try:
+        session, wanted = _session_of(broker, request, uses_topic_ids)
+    except KafkaError as error:
+        return FetchResponse(throttle_time_ms=0, error_code=error.code, responses=[])
+    fetch = _Fetch(broker, request, uses_topic_ids, session, wanted)
+    return fetch.answer()
+
+
+def _session_of(
+    broker: Broker, request: FetchRequest, uses_topic_ids: bool
+) -> tuple[FetchSession | None, Iterable[Wanted]]:
+    """The session that the request starts or continues, if any, and the partitions to read."""
+    wanted = _wanted(request, uses_topic_ids)
+    sessions, now_ms = broker.fetch_sessions, broker.clock.now_ms()
+    if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        if request.session_id != NO_SESSION:
+            sessions.remove(request.session_id)
+        if request.session_epoch == FINAL_EPOCH:
+            return None, wanted
+        return sessions.create(wanted, uses_topic_ids=uses_topic_ids, now_ms=now_ms), wanted
+    session = sessions.resume(request.session_id, request.session_epoch, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+    session.update(wanted, _forgotten(request, uses_topic_ids))
+    if not len(session):
+        sessions.remove(session.id)
+        return None, ()
+    return session, list(session.wanted())
+
+
+def _wanted(request: FetchRequest, uses_topic_ids: bool) -> list[Wanted]:
+    return [
+        Wanted(
+            (topic.topic_id if uses_topic_ids else topic.topic, partition.partition),
+            partition.fetch_offset,
+            partition.partition_max_bytes,
+            partition.current_leader_epoch,
+            partition.last_fetched_epoch,
+        )
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+
+
+def _forgotten(request: FetchRequest, uses_topic_ids: bool) -> Iterable[Key]:
+    for topic in request.forgotten_topics_data:
+        for partition in topic.partitions:
+            yield (topic.topic_id if uses_topic_ids else topic.topic), partition
+
+
+class _Fetch:
+    """One Fetch while it is being answered: it reads, and if that is not enough it waits and reads again."""
+
+    __slots__ = (
+        "_broker", "_committed_only", "_missing_bytes", "_partitions", "_promise", "_request", "_session",
+        "_timer", "_uses_topic_ids", "_wanted",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        broker: Broker,
+        request: FetchRequest,
+        uses_topic_ids: bool,
+        session: FetchSession | None,
+        wanted: Iterable[Wanted],
+    ) -> None:
+        self._broker = broker
+        self._request = request
+        self._uses_topic_ids = uses_topic_ids
+        self._session = session
+        self._wanted = wanted
+        self._committed_only = request.isolation_level == _READ_COMMITTED
+        self._partitions: list[Partition] = []
+        self._missing_bytes = 0
+        self._promise: Promise[FetchResponse] | None = None
+        self._timer: Timer | None = None
+
+    def answer(self) -> FetchResponse | Promise[FetchResponse]:
+        found, size, urgent = self._read()
+        request = self._request
+        if urgent or size >= request.min_bytes or request.max_wait_ms <= 0 or not self._partitions:
+            return self._response(found)
+        return self._wait(request.min_bytes - size)
+
+    # Reading
+
+    def _read(self) -> tuple[list[tuple[Key, PartitionData]], int, bool]:
+        """What every partition has to give, how many bytes that is, and whether it cannot wait."""
+        left = min(self._request.max_bytes, self._broker.config.fetch_max_bytes)
+        size, urgent = 0, False
+        found: list[tuple[Key, PartitionData]] = []
+        self._partitions = []
+        for wanted in self._wanted:
+            data = self._read_partition(wanted, min(wanted.max_bytes, left), at_least_one=size == 0)
+            records_size = data.records.size if data.records else 0  # type: ignore[union-attr]
+            size += records_size
+            left = max(0, left - records_size)
+            urgent |= data.error_code != 0 or data.diverging_epoch.epoch >= 0
+            found.append((wanted.key, data))
+        return found, size, urgent
+
+    def _read_partition(self, wanted: Wanted, max_bytes: int, *, at_least_one: bool) -> PartitionData:
+        try:
+            partition = self._partition(wanted.key)
+            partition.check_leader_epoch(wanted.current_leader_epoch)
+            if wanted.last_fetched_epoch >= 0 and (diverging := _diverging_epoch(partition, wanted)) is not None:
+                return self._data(partition, wanted, b"", diverging)
+            records = partition.read(
+                wanted.fetch_offset, max_bytes, committed_only=self._committed_only, at_least_one=at_least_one
+            )
+        except KafkaError as error:
+            return self._refused(wanted, error)
+        self._partitions.append(partition)
+        return self._data(partition, wanted, records or b"", None)
+
+    def _partition(self, key: Key) -> Partition:
+        name, index = key
+        if self._uses_topic_ids:
+            assert isinstance(name, bytes)
+            topic = self._broker.image.topic_by_id(name)
+            if topic is None:
+                raise UnknownTopicId("no topic has this id")
+            name = topic.name
+        assert isinstance(name, str)
+        return self._broker.replicas.partition(name, index)
+
+    def _data(
+        self, partition: Partition, wanted: Wanted, records: object, diverging: EpochEndOffset | None
+    ) -> PartitionData:
+        data = PartitionData(
+            partition_index=wanted.key[1],
+            error_code=0,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=partition.last_stable_offset,
+            log_start_offset=partition.log.log_start_offset,
+            aborted_transactions=() if self._committed_only else None,
+            records=records,  # type: ignore[arg-type]
+        )
+        if diverging is not None:
+            data.diverging_epoch = diverging
+        return data
+
+    def _refused(self, wanted: Wanted, error: KafkaError) -> PartitionData:
+        data = PartitionData(
+            partition_index=wanted.key[1],
+            error_code=error.code,
+            high_watermark=-1,
+            aborted_transactions=None,
+            records=b"",
+        )
+        if isinstance(error, NotLeaderOrFollower) and isinstance(wanted.key[0], str):
+            image = self._broker.image.partition(wanted.key[0], wanted.key[1])
+            if image is not None:
+                data.current_leader = LeaderIdAndEpoch(leader_id=image.leader, leader_epoch=image.leader_epoch)
+        return data
+
+    # Waiting
+
+    def _wait(self, missing_bytes: int) -> Promise[FetchResponse]:
+        self._missing_bytes = missing_bytes
+        self._promise = Promise(self._stop_waiting)
+        for partition in self._partitions:
+            partition.fetch_waiters[self] = None
+        self._timer = self._broker.clock.call_later(self._request.max_wait_ms, self._finish)
+        return self._promise
+
+    def on_bytes(self, size: int) -> None:
+        self._missing_bytes -= size
+        if self._missing_bytes <= 0 or size == 0:
+            self._finish()
+
+    def _finish(self) -> None:
+        assert self._promise is not None
+        self._stop_waiting()
+        found, _, _ = self._read()
+        self._promise.resolve(self._response(found))
+
+    def _stop_waiting(self) -> None:
+        assert self._timer is not None
+        self._timer.cancel()
+        for partition in self._partitions:
+            partition.fetch_waiters.pop(self, None)
+
+    # Answering
+
+    def _response(self, found: list[tuple[Key, PartitionData]]) -> FetchResponse:
+        session = self._session
+        if session is not None:
+            told = [(key, data) for key, data in found if session.news(key, data)]
+            found = found if self._request.session_epoch == INITIAL_EPOCH else told
+        topics: dict[str | bytes, list[PartitionData]] = {}
+        for (name, _), data in found:
+            topics.setdefault(name, []).append(data)
+        return FetchResponse(
+            throttle_time_ms=0,
+            session_id=session.id if session is not None else NO_SESSION,
+            responses=[
+                FetchableTopicResponse(topic_id=name, partitions=partitions)
+                if isinstance(name, bytes)
+                else FetchableTopicResponse(topic=name, partitions=partitions)
+                for name, partitions in topics.items()
+            ],
+        )
+
+
+def _diverging_epoch(partition: Partition, wanted: Wanted) -> EpochEndOffset | None:
+    """Where this log parts from what the fetcher has, if it does (KIP-595)."""
+    epoch, end_offset = partition.log.end_offset_for_epoch(wanted.last_fetched_epoch)
+    if epoch < 0:
+        raise OffsetOutOfRange(f"epoch {wanted.last_fetched_epoch} is older than this log")
+    if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+        return EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return None

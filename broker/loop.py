@@ -1,0 +1,164 @@
+"""The event loop: sockets that are ready, timers that are due, calls from other threads. Nothing else.
+
+It is smaller than the loop of asyncio and starts in no time, which is all a broker needs: there is no Task per request,
+a handler is a plain call. Whatever waits is a callback here, so a simulator can put its own loop in this one's place.
+"""
+
+import heapq
+import os
+import selectors
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+READ = selectors.EVENT_READ
+WRITE = selectors.EVENT_WRITE
+
+Callback = Callable[..., None]
+_COMPACT_ABOVE = 1_000
+
+
+class Timer:
+    """One entry of the heap. A cancelled one stays there until it is due or the heap is compacted."""
+
+    __slots__ = ("args", "callback", "cancelled", "due", "loop")
+
+    def __init__(self, loop: "Loop", due: float, callback: Callback, args: tuple[Any, ...]) -> None:
+        self.loop = loop
+        self.due = due
+        self.callback = callback
+        self.args = args
+        self.cancelled = False
+
+    def __lt__(self, other: "Timer") -> bool:
+        return self.due < other.due
+
+    def cancel(self) -> None:
+        if not self.cancelled:
+            self.cancelled = True
+            self.loop.timer_cancelled()
+
+
+class Loop:
+    def __init__(self, on_error: Callable[[BaseException], None]) -> None:
+        """`on_error` is told of an exception that a callback let escape: our bug, which must not stop the others."""
+        self._on_error = on_error
+        self._selector = selectors.DefaultSelector()
+        self._timers: list[Timer] = []
+        self._cancelled = 0
+        self._soon: deque[tuple[Callback, tuple[Any, ...]]] = deque()
+        self._from_threads: deque[tuple[Callback, tuple[Any, ...]]] = deque()
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+        self._selector.register(self._wake_read, READ, self._drain_wake_ups)
+        self._running = False
+        self._thread_id = 0
+
+    # Time
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def call_later(self, delay_ms: float, callback: Callback, *args: Any) -> Timer:
+        timer = Timer(self, time.monotonic() + delay_ms / 1_000, callback, args)
+        heapq.heappush(self._timers, timer)
+        return timer
+
+    def call_soon(self, callback: Callback, *args: Any) -> None:
+        self._soon.append((callback, args))
+
+    def call_from_thread(self, callback: Callback, *args: Any) -> None:
+        """The only method that another thread may call."""
+        self._from_threads.append((callback, args))
+        try:
+            os.write(self._wake_write, b"\0")
+        except BlockingIOError:
+            pass  # the pipe is full of wake-ups already
+        except OSError:
+            pass  # the loop is closed: nobody is left to be told
+
+    def timer_cancelled(self) -> None:
+        self._cancelled += 1
+        if self._cancelled > _COMPACT_ABOVE and self._cancelled > len(self._timers) // 2:
+            self._timers = [timer for timer in self._timers if not timer.cancelled]
+            heapq.heapify(self._timers)
+            self._cancelled = 0
+
+    # Sockets
+
+    def register(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
+        self._selector.register(fd, events, callback)
+
+    def modify(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
+        self._selector.modify(fd, events, callback)
+
+    def unregister(self, fd: int) -> None:
+        self._selector.unregister(fd)
+
+    # Running
+
+    def run(self) -> None:
+        """Until `stop` is called."""
+        self._running = True
+        self._thread_id = threading.get_ident()
+        while self._running:
+            self.run_once()
+
+    def run_once(self) -> None:
+        for key, events in self._selector.select(self._timeout()):
+            try:
+                key.data(events)
+            except Exception as error:
+                self._on_error(error)
+        self._run_due_timers()
+        self._run_queue(self._soon)
+
+    def stop(self) -> None:
+        self._running = False
+
+    def close(self) -> None:
+        self._selector.close()
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+
+    def _timeout(self) -> float | None:
+        if self._soon:
+            return 0
+        while self._timers and self._timers[0].cancelled:
+            heapq.heappop(self._timers)
+            self._cancelled -= 1
+        return max(0.0, self._timers[0].due - time.monotonic()) if self._timers else None
+
+    def _run_due_timers(self) -> None:
+        timers = self._timers
+        if not timers or timers[0].due > time.monotonic():
+            return
+        now = time.monotonic()
+        while self._timers and self._timers[0].due <= now:
+            timer = heapq.heappop(self._timers)
+            if timer.cancelled:
+                self._cancelled -= 1
+            else:
+                timer.cancelled = True  # a cancel after this must not be counted
+                self._call(timer.callback, timer.args)
+
+    def _run_queue(self, queue: deque[tuple[Callback, tuple[Any, ...]]]) -> None:
+        """What is in the queue now: a callback that queues another must not keep the sockets waiting."""
+        for _ in range(len(queue)):
+            self._call(*queue.popleft())
+
+    def _call(self, callback: Callback, args: tuple[Any, ...]) -> None:
+        try:
+            callback(*args)
+        except Exception as error:
+            self._on_error(error)
+
+    def _drain_wake_ups(self, _events: int) -> None:
+        try:
+            os.read(self._wake_read, 4_096)
+        except BlockingIOError:
+            pass
+        self._run_queue(self._from_threads)

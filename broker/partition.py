@@ -1,0 +1,111 @@
+"""One partition that this broker leads: its log, its high watermark, and those who wait for either.
+
+- Consumers see records below the high watermark only. It follows what every in-sync replica has. This broker's own
+  share is the end of its log or, under `flush.messages=1`, what is on the disk: nobody reads what a power cut can take.
+- An append is acknowledged when it is durable under the topic's policy and, for acks=all, below the high watermark.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from barnabas.protocol.errors import FencedLeaderEpoch, KafkaStorageError, UnknownLeaderEpoch
+from barnabas.protocol.types import TopicPartition, Uuid
+from barnabas.storage.files import FileSlice
+from barnabas.storage.log import AppendInfo, Log
+
+NO_EPOCH = -1
+
+
+class FetchWaiter(Protocol):
+    def on_bytes(self, size: int) -> None:
+        """More can be read; or, with size 0, something else changed that a waiting fetch must be told."""
+        ...
+
+
+Committed = Callable[[KafkaStorageError | None], None]
+
+
+class Partition:
+    __slots__ = ("_committing", "fetch_waiters", "high_watermark", "leader_epoch", "log", "topic_id", "topic_partition")
+
+    def __init__(self, topic_partition: TopicPartition, topic_id: Uuid, log: Log, leader_epoch: int) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.log = log
+        self.leader_epoch = leader_epoch
+        self.high_watermark = log.log_end_offset
+        self.fetch_waiters: dict[FetchWaiter, None] = {}
+        self._committing: deque[tuple[int, Committed]] = deque()
+
+    def check_leader_epoch(self, current_leader_epoch: int) -> None:
+        """A client that knows an older epoch must refresh its metadata; one that knows a newer must wait for ours."""
+        if current_leader_epoch == NO_EPOCH or current_leader_epoch == self.leader_epoch:
+            return
+        if current_leader_epoch < self.leader_epoch:
+            raise FencedLeaderEpoch(f"epoch {current_leader_epoch} is older than {self.leader_epoch}")
+        raise UnknownLeaderEpoch(f"epoch {current_leader_epoch} is newer than {self.leader_epoch}")
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.high_watermark
+
+    def append(self, batches: memoryview, *, now_ms: int) -> AppendInfo:
+        """Writes; whether the outcome may be told already is for `when_committed` to say."""
+        log = self.log
+        info = log.append(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        flush_messages = log.config.flush_messages
+        if flush_messages != 1:
+            self._advance(log.log_end_offset, len(batches))
+        if log.log_end_offset - log.recovery_point >= flush_messages:
+            log.flush(self._on_flushed)
+        return info
+
+    def is_committed(self, info: AppendInfo) -> bool:
+        """Whether an append may be acknowledged. Under `flush.messages=N` the one that makes N unflushed records waits
+        for their flush, as Kafka's does."""
+        log = self.log
+        unflushed = log.log_end_offset - log.recovery_point
+        return info.last_offset < self.high_watermark and unflushed < log.config.flush_messages
+
+    def when_committed(self, info: AppendInfo, then: Committed) -> None:
+        """For an append that is not committed: calls `then` once it is, or once it is known that it never will be."""
+        self._committing.append((info.last_offset, then))
+
+    def _on_flushed(self, error: BaseException | None) -> None:
+        if error is not None:
+            return self.fail(KafkaStorageError(f"{self.topic_partition}: flushing failed: {error}"))
+        if self.log.config.flush_messages == 1:
+            self._advance(self.log.recovery_point, 1)
+        while self._committing and self._committing[0][0] < self.log.recovery_point:
+            self._committing.popleft()[1](None)
+
+    def _advance(self, high_watermark: int, new_bytes: int) -> None:
+        if high_watermark <= self.high_watermark:
+            return
+        self.high_watermark = high_watermark
+        for waiter in list(self.fetch_waiters):
+            waiter.on_bytes(new_bytes)
+
+    def fail(self, error: KafkaStorageError) -> None:
+        """The log cannot be written any more: nothing that waits will come true."""
+        committing, self._committing = self._committing, deque()
+        for _offset, then in committing:
+            then(error)
+        self.wake_fetchers()
+
+    def wake_fetchers(self) -> None:
+        for waiter in list(self.fetch_waiters):
+            waiter.on_bytes(0)
+
+    def close(self) -> None:
+        """The partition moves away or is deleted."""
+        self.fail(KafkaStorageError(f"{self.topic_partition} is gone"))
+
+    def read(self, offset: int, max_bytes: int, *, committed_only: bool, at_least_one: bool) -> FileSlice | None:
+        max_offset = self.last_stable_offset if committed_only else self.high_watermark
+        return self.log.read(offset, max_bytes, max_offset=max_offset, at_least_one=at_least_one)
+
+    def delete_records(self, offset: int) -> int:
+        """Moves the log start offset up to `offset`, or to the high watermark for -1; returns the new low watermark."""
+        return self.log.delete_records(self.high_watermark if offset == -1 else offset)

@@ -1,0 +1,65 @@
+"""A response that is not there yet."""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from barnabas.protocol.errors import KafkaError
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Promise(Generic[T]):
+    """Kept or failed at most once, on the loop's thread; then the one who waits is called.
+
+    `abandon` says that nobody waits any more: a client that went away must not leave a ghost in the purgatory.
+    """
+
+    __slots__ = ("_callback", "_on_abandoned", "done", "error", "value")
+
+    value: T
+
+    def __init__(self, on_abandoned: Callable[[], None] | None = None) -> None:
+        self.done = False
+        self.error: KafkaError | None = None
+        """Set if there will be no value."""
+        self._callback: Callable[[Promise[T]], None] | None = None
+        self._on_abandoned = on_abandoned
+
+    def resolve(self, value: T) -> None:
+        self.value = value
+        self._settle()
+
+    def fail(self, error: KafkaError) -> None:
+        self.error = error
+        self._settle()
+
+    def _settle(self) -> None:
+        assert not self.done, "a promise is kept once"
+        self.done = True
+        if self._callback is not None:
+            self._callback(self)
+
+    def when_done(self, callback: "Callable[[Promise[T]], None]") -> None:
+        assert self._callback is None, "one waits for a promise"
+        if self.done:
+            callback(self)
+        else:
+            self._callback = callback
+
+    def map(self, function: Callable[[T], U]) -> "Promise[U]":
+        """A promise of what `function` makes of the value."""
+        mapped: Promise[U] = Promise(self.abandon)
+
+        def settle(kept: Promise[T]) -> None:
+            if kept.error is not None:
+                mapped.fail(kept.error)
+            else:
+                mapped.resolve(function(kept.value))
+
+        self.when_done(settle)
+        return mapped
+
+    def abandon(self) -> None:
+        if not self.done and self._on_abandoned is not None:
+            self._on_abandoned()

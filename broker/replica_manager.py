@@ -1,0 +1,122 @@
+"""The partitions of this broker: created, opened, reconfigured and deleted as the metadata image says.
+
+A partition is opened when it is first asked for. A broker with ten thousand of them starts as fast as one with ten.
+"""
+
+from collections.abc import Iterable
+
+from barnabas.broker.partition import Partition
+from barnabas.protocol.errors import NotLeaderOrFollower, UnknownTopicOrPartition
+from barnabas.protocol.types import TopicPartition
+from barnabas.replication.image import ImageChanges, MetadataImage, PartitionImage, ResourceType, TopicImage
+from barnabas.storage.log_config import LogConfig
+from barnabas.storage.log_manager import LogManager
+from barnabas.storage.seams import Report
+
+
+class ReplicaManager:
+    def __init__(
+        self, node_id: int, *, image: MetadataImage, logs: LogManager, log_defaults: LogConfig, report: Report
+    ) -> None:
+        self._node_id = node_id
+        self._image = image
+        self._logs = logs
+        self._log_defaults = log_defaults
+        self._report = report
+        self._partitions: dict[tuple[str, int], Partition] = {}
+
+    def partition(self, topic: str, index: int) -> Partition:
+        """The partition, which this broker leads; raises what a client must be told otherwise."""
+        partition = self._partitions.get((topic, index))
+        return partition if partition is not None else self._open(topic, index)
+
+    def _open(self, topic: str, index: int) -> Partition:
+        image = self._image.topic(topic)
+        if image is None or not 0 <= index < len(image.partitions):
+            raise UnknownTopicOrPartition(f"there is no partition {topic}-{index}")
+        described = image.partitions[index]
+        if described.leader != self._node_id:
+            raise NotLeaderOrFollower(f"{topic}-{index} is led by broker {described.leader}")
+        name = TopicPartition(topic, index)
+        log = self._logs.get_or_create(name, image.topic_id, self._log_config(topic))
+        partition = self._partitions[name] = Partition(name, image.topic_id, log, described.leader_epoch)
+        return partition
+
+    def log_config_of(self, topic_partition: TopicPartition) -> LogConfig | None:
+        """What a log that is found on the disk is opened with; None if the cluster does not know it."""
+        return self._log_config(topic_partition.topic) if self._image.partition(*topic_partition) else None
+
+    def _log_config(self, topic: str) -> LogConfig:
+        return self._log_defaults.with_overrides(self._image.config(ResourceType.TOPIC, topic))
+
+    # Changes
+
+    def apply(self, image: MetadataImage, changes: ImageChanges) -> None:
+        self._image = image
+        for before, after in changes.topics:
+            if before is not None and (after is None or after.topic_id != before.topic_id):
+                self._delete(before)
+                before = None
+            if after is not None:
+                self._create(after, range(len(before.partitions) if before else 0, len(after.partitions)))
+                self._update(after)
+                self._tell(before, after)
+        for resource in changes.configs:
+            if resource.type == ResourceType.TOPIC and (topic := image.topic(resource.name)) is not None:
+                self._reconfigure([topic])
+
+    def reconfigure(self, log_defaults: LogConfig) -> None:
+        """The broker's own defaults changed: every open log may be concerned."""
+        self._log_defaults = log_defaults
+        self._reconfigure(
+            topic for name in {topic for topic, _ in self._partitions} if (topic := self._image.topic(name))
+        )
+
+    def _reconfigure(self, topics: Iterable[TopicImage]) -> None:
+        for topic in topics:
+            config = self._log_config(topic.name)
+            for index in range(len(topic.partitions)):
+                self._logs.configure(TopicPartition(topic.name, index), config)
+
+    def _create(self, topic: TopicImage, indexes: Iterable[int]) -> None:
+        config = self._log_config(topic.name)
+        for index in indexes:
+            if self._is_here(topic.partitions[index]):
+                self._logs.get_or_create(TopicPartition(topic.name, index), topic.topic_id, config)
+
+    def _is_here(self, partition: PartitionImage) -> bool:
+        return self._node_id in partition.replicas
+
+    def _update(self, topic: TopicImage) -> None:
+        for index, described in enumerate(topic.partitions):
+            partition = self._partitions.get((topic.name, index))
+            if partition is None:
+                continue
+            if described.leader != self._node_id:
+                self._close(partition)
+            else:
+                partition.leader_epoch = described.leader_epoch
+
+    def _delete(self, topic: TopicImage) -> None:
+        for index in range(len(topic.partitions)):
+            if (partition := self._partitions.get((topic.name, index))) is not None:
+                self._close(partition)
+            self._logs.delete(TopicPartition(topic.name, index))
+        self._report.info(f"topic {topic.name} deleted", topic=topic.name)
+
+    def _close(self, partition: Partition) -> None:
+        del self._partitions[partition.topic_partition]
+        partition.close()
+
+    def _tell(self, before: TopicImage | None, after: TopicImage) -> None:
+        count = len(after.partitions)
+        if before is None:
+            self._report.info(f"topic {after.name} created ({count} partitions)", topic=after.name, partitions=count)
+        elif len(before.partitions) != count:
+            text = f"topic {after.name} has {count} partitions now, {len(before.partitions)} before"
+            self._report.info(text, topic=after.name, partitions=count)
+
+    def wake_fetchers(self) -> None:
+        """Answers every waiting fetch with what there is: the broker is about to stop."""
+        for partition in self._partitions.values():
+            partition.wake_fetchers()

@@ -1,0 +1,231 @@
+"""One broker process: puts the parts together, starts them in order, and stops them in the opposite order.
+
+Start: take the ports, open the logs, replay the metadata, lead the quorum, register, and only then accept connections.
+Stop: accept no more, answer what is here, flush, leave the mark of a clean shutdown.
+"""
+
+from collections.abc import Callable, Mapping
+
+from barnabas.broker.acceptor import Acceptor
+from barnabas.broker.broker import Broker
+from barnabas.broker.config import BrokerConfig, BrokerProperties, without_effect
+from barnabas.broker.controller_shell import ControllerShell
+from barnabas.broker.dispatch import API_VERSIONS, Dispatcher
+from barnabas.broker.entropy import Entropy
+from barnabas.broker.fetch_sessions import FetchSessions
+from barnabas.broker.listeners import Listener
+from barnabas.broker.loop import Loop
+from barnabas.broker.producer_ids import ProducerIds
+from barnabas.broker.promise import Promise
+from barnabas.broker.replica_manager import ReplicaManager
+from barnabas.broker.topic_creation import TopicCreation
+from barnabas.broker.workers import ThreadWorkers
+from barnabas.protocol.types import uuid_text
+from barnabas.replication.cluster_control import BrokerRegistration
+from barnabas.replication.controller import Controller, ControllerSettings
+from barnabas.replication.decision import random_uuid
+from barnabas.replication.image import Endpoint, ImageChanges, MetadataImage
+from barnabas.replication.metadata_batches import QuorumVoter
+from barnabas.replication.metadata_log import (
+    METADATA_PARTITION,
+    METADATA_TOPIC_ID,
+    MetadataLog,
+    MetadataLogSettings,
+    metadata_log_config,
+)
+from barnabas.replication.topic_control import TopicDefaults
+from barnabas.storage.files import OsFiles
+from barnabas.storage.log_dir import LogManagerConfig
+from barnabas.storage.log_manager import LogManager
+from barnabas.storage.seams import Report
+
+_PLAINTEXT = 0
+_DRAIN_MS = 5_000
+_DRAIN_CHECK_MS = 5
+
+
+class BrokerServer:
+    """`run` blocks until `stop`; `listeners` says where it listens once it is ready."""
+
+    def __init__(self, properties: Mapping[str, str], *, report: Report) -> None:
+        self._properties = BrokerProperties(static=properties)
+        self._report = report
+        self._random = Entropy()
+        self._files = OsFiles()
+        self.config: BrokerConfig = self._properties.effective()
+        self.loop = Loop(self._on_error)
+        self._workers = ThreadWorkers(self.loop)
+        self._acceptor = Acceptor(self.config, loop=self.loop, report=report)
+        self.listeners: list[Listener] = []
+        self.broker: Broker
+        self._logs: LogManager | None = None
+        self._metadata: MetadataLog | None = None
+        self._is_stopping = False
+        self._failure: BaseException | None = None
+
+    # Running
+
+    def run(self, on_ready: Callable[[], None]) -> None:
+        """Raises what kept the broker from starting, or from going on."""
+        try:
+            self._start(on_ready)
+            self.loop.run()
+        finally:
+            self._acceptor.close()
+            self._workers.close()
+            self.loop.close()
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self) -> None:
+        """On the loop's thread; from another one: `loop.call_from_thread(server.stop)`."""
+        if self._is_stopping:
+            return
+        self._is_stopping = True
+        self._acceptor.stop_accepting()
+        self._acceptor.stop_reading()
+        if self._metadata is not None:
+            self.broker.replicas.wake_fetchers()
+        self._drain(self.loop.now_ms() + _DRAIN_MS)
+
+    def _drain(self, deadline_ms: int) -> None:
+        if not self._acceptor.is_idle and self.loop.now_ms() < deadline_ms:
+            self.loop.call_later(_DRAIN_CHECK_MS, self._drain, deadline_ms)
+            return
+        self._acceptor.close()
+        if self._metadata is not None:
+            self._metadata.close()
+        if self._logs is not None:
+            self._logs.close()
+        self.loop.stop()
+
+    def _fail(self, error: BaseException) -> None:
+        """The metadata log is lost: nothing this broker says from here on could be relied upon."""
+        self._failure = error
+        self._report.error(f"stopping: {error}")
+        self.loop.stop()
+
+    def _on_error(self, error: BaseException) -> None:
+        from traceback import format_exception
+
+        self._report.error(f"a bug: {error!r}", traceback="".join(format_exception(error)))
+
+    # Starting
+
+    def _start(self, on_ready: Callable[[], None]) -> None:
+        if ignored := without_effect(self._properties.static):
+            self._report.info(f"these keys have no effect here: {', '.join(ignored)}", keys=ignored)
+        self.listeners = self._acceptor.bind()
+        logs = self._logs = self._opened_logs()
+        metadata = self._metadata = self._opened_metadata(logs)
+        self.broker = self._assembled(logs, metadata)
+        metadata.become_leader(lambda error: self._fail(error) if error else None)
+        self._register(lambda: self._ready(on_ready))
+
+    def _opened_logs(self) -> LogManager:
+        config = self.config
+        logs = LogManager(
+            list(config.log_dirs),
+            files=self._files,
+            clock=self.loop,
+            workers=self._workers,
+            report=self._report,
+            config=LogManagerConfig(
+                log_flush_offset_checkpoint_interval_ms=config.log_flush_offset_checkpoint_interval_ms,
+                log_retention_check_interval_ms=config.log_retention_check_interval_ms,
+                log_initial_task_delay_ms=config.log_initial_task_delay_ms,
+                producer_id_expiration_ms=config.producer_id_expiration_ms,
+                producer_id_expiration_check_interval_ms=config.producer_id_expiration_check_interval_ms,
+                open_files_max=config.barnabas_max_open_files,
+                free_bytes_min=config.barnabas_min_free_bytes,
+            ),
+        )
+        logs.open(node_id=config.node_id, new_cluster_id=uuid_text(random_uuid(self._random)), random=self._random)
+        return logs
+
+    def _opened_metadata(self, logs: LogManager) -> MetadataLog:
+        config = self.config
+        log_config = metadata_log_config(
+            segment_bytes=config.metadata_log_segment_bytes, segment_ms=config.metadata_log_segment_ms
+        )
+        voter = QuorumVoter(config.node_id, logs.dirs[0].directory_id, ())
+        return MetadataLog(
+            logs.get_or_create(METADATA_PARTITION, METADATA_TOPIC_ID, log_config),
+            MetadataLogSettings(
+                node_id=config.node_id,
+                cluster_id=logs.cluster_id,
+                voters=[voter],
+                max_record_bytes_between_snapshots=config.metadata_log_max_record_bytes_between_snapshots,
+                max_snapshot_interval_ms=config.metadata_log_max_snapshot_interval_ms,
+            ),
+            files=self._files,
+            clock=self.loop,
+            workers=self._workers,
+            report=self._report,
+            on_commit=self._on_commit,
+        )
+
+    def _assembled(self, logs: LogManager, metadata: MetadataLog) -> Broker:
+        config = self.config
+        replicas = ReplicaManager(
+            config.node_id, image=metadata.image, logs=logs, log_defaults=config.log_defaults, report=self._report
+        )
+        broker = Broker(
+            self._properties,
+            image=metadata.image,
+            logs=logs,
+            replicas=replicas,
+            fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, self._random),
+            api_versions=API_VERSIONS,
+            clock=self.loop,
+            report=self._report,
+        )
+        settings = ControllerSettings(
+            node_id=config.node_id,
+            broker_config=config,
+            log_config=config.log_defaults,
+            defaults=TopicDefaults(config.num_partitions, config.default_replication_factor),
+            delete_topic_enable=config.delete_topic_enable,
+        )
+        broker.controller = ControllerShell(Controller(settings, random=self._random), metadata, self._fail)
+        broker.topic_creation = TopicCreation(broker.controller, self._report)
+        return broker
+
+    def _on_commit(self, image: MetadataImage, changes: ImageChanges) -> None:
+        self.broker.on_metadata(image, changes)
+
+    def _register(self, then: Callable[[], None]) -> None:
+        """Two steps, as every broker of a cluster: known but fenced, then open for clients."""
+        broker, config, logs = self.broker, self.config, self.broker.logs
+        registration = BrokerRegistration(
+            broker_id=config.node_id,
+            cluster_id=logs.cluster_id,
+            incarnation_id=random_uuid(self._random),
+            endpoints={listener.name: _endpoint(listener, config) for listener in self.listeners},
+            log_dirs=tuple(log_dir.directory_id for log_dir in logs.dirs),
+            rack=config.broker_rack,
+        )
+
+        def registered(promise: Promise[int]) -> None:
+            if promise.error is not None:
+                return self._fail(promise.error)
+            epoch = promise.value
+            broker.producer_ids = ProducerIds(config.node_id, epoch, broker.controller)
+            unfenced = broker.controller.submit(
+                lambda controller, image: controller.unfence_broker(config.node_id, epoch, image)
+            )
+            unfenced.when_done(lambda done: self._fail(done.error) if done.error else then())
+
+        broker.controller.submit(
+            lambda controller, image: controller.register_broker(registration, image)
+        ).when_done(registered)
+
+    def _ready(self, on_ready: Callable[[], None]) -> None:
+        self._acceptor.accept(Dispatcher(self.broker))
+        on_ready()
+
+
+def _endpoint(listener: Listener, config: BrokerConfig) -> Endpoint:
+    """What other nodes and their clients are told. Our own clients are told what they dialled unless it is set."""
+    advertised = config.advertised.get(listener.name, listener)
+    return Endpoint(advertised.host or "localhost", advertised.port or listener.port, _PLAINTEXT)
