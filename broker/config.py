@@ -18,8 +18,8 @@ from barnabas.broker.config_ignored_keys import ignored_keys, prefixed_key
 from barnabas.broker.config_log_keys import LogKeys
 from barnabas.broker.config_server_keys import ServerKeys
 from barnabas.broker.listeners import Listener, check_advertised, parse_listeners, parse_protocol_map
-from barnabas.protocol.errors import InvalidConfig, InvalidRequest
-from barnabas.storage.config_def import ConfigKey, UpdateMode, invalid_value, parse_value, unknown_key
+from barnabas.protocol.errors import InvalidConfig
+from barnabas.storage.config_def import ConfigKey, invalid_value, parse_value, unknown_key
 from barnabas.storage.log_config import LogConfig
 
 _ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
@@ -38,6 +38,16 @@ class BrokerConfig(ServerKeys, LogKeys, GroupKeys):
     inter_broker_listener: Listener
     connections_per_ip_overrides: dict[str, int]
     log_defaults: LogConfig
+
+    @classmethod
+    def key(cls, name: str) -> ConfigKey:
+        """The declaration of a broker key, also of one without effect."""
+        if (key := cls.KEYS.get(name) or prefixed_key(name)) is not None:
+            return key
+        ignored = ignored_keys()
+        if (key := ignored.get(name)) is not None:
+            return key
+        raise unknown_key(cls.SCOPE, name, [*cls.KEYS, *ignored])
 
     def with_overrides(self, texts: Mapping[str, str]) -> Self:
         return super().with_overrides(
@@ -111,36 +121,16 @@ class BrokerProperties(NamedTuple):
     def effective(self) -> BrokerConfig:
         return BrokerConfig.parse({**resolve_aliases(self.static), **self.cluster, **self.node})
 
-    def with_node(self, texts: Mapping[str, str]) -> "BrokerProperties":
-        """The properties once `texts` is everything that is altered for this node; raises if that may not be."""
-        _check_dynamic(texts, (UpdateMode.PER_BROKER, UpdateMode.CLUSTER_WIDE))
-        return _checked(self._replace(node=texts))
-
-    def with_cluster(self, texts: Mapping[str, str]) -> "BrokerProperties":
-        """The properties once `texts` is everything that is altered for the cluster; raises if that may not be."""
-        _check_dynamic(texts, (UpdateMode.CLUSTER_WIDE,))
-        return _checked(self._replace(cluster=texts))
-
-
-def broker_key(name: str) -> ConfigKey:
-    """The declaration of a broker key, also of one without effect; InvalidConfig with a suggestion if there is none."""
-    if (key := BrokerConfig.KEYS.get(name) or prefixed_key(name)) is not None:
-        return key
-    ignored = ignored_keys()
-    if (key := ignored.get(name)) is not None:
-        return key
-    raise unknown_key("broker", name, [*BrokerConfig.KEYS, *ignored])
-
 
 def without_effect(texts: Mapping[str, str]) -> list[str]:
     """Those of the given keys that are accepted and change nothing, for one line in the log."""
-    return sorted(name for name in texts if not broker_key(name).honoured)
+    return sorted(name for name in texts if not BrokerConfig.key(name).honoured)
 
 
 def _is_ignored(name: str, text: str) -> bool:
     if name in BrokerConfig.KEYS:
         return False
-    parse_value(broker_key(name), text)
+    parse_value(BrokerConfig.key(name), text)
     return True
 
 
@@ -153,23 +143,6 @@ def resolve_aliases(texts: Mapping[str, str]) -> dict[str, str]:
     if "node.id" in resolved and resolved.setdefault("broker.id", resolved["node.id"]) != resolved["node.id"]:
         raise invalid_value("broker.id", resolved["broker.id"], f"the same as node.id ({resolved['node.id']})")
     return resolved
-
-
-def _checked(properties: BrokerProperties) -> BrokerProperties:
-    try:
-        properties.effective()
-    except InvalidConfig as error:  # Kafka answers so too, though the request is well formed (KAFKA-13609)
-        raise InvalidRequest(error.message) from None
-    return properties
-
-
-def _check_dynamic(texts: Mapping[str, str], modes: tuple[UpdateMode, ...]) -> None:
-    refused = [(name, mode) for name in texts if (mode := broker_key(name).update_mode) not in modes]
-    if fixed := [name for name, mode in refused if mode is UpdateMode.READ_ONLY]:
-        raise InvalidRequest(f"Cannot update these configs dynamically: {', '.join(fixed)}")
-    if refused:
-        names = ", ".join(name for name, _ in refused)
-        raise InvalidRequest(f"Cannot update these configs for the whole cluster, name a broker: {names}")
 
 
 def _parse_connection_overrides(text: str) -> dict[str, int]:

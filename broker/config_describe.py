@@ -8,11 +8,11 @@
 - A sensitive value is never told, nor is that of a key whose type is unknown.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from barnabas.broker.config import BrokerConfig, BrokerProperties, broker_key, resolve_aliases
+from barnabas.broker.config import BrokerConfig, BrokerProperties, resolve_aliases
 from barnabas.storage.config_def import ConfigKey, ConfigType, text_of
 from barnabas.storage.log_config import LogConfig
 
@@ -58,7 +58,7 @@ class ConfigDescriber:
             for key in LogConfig.KEYS.values()
         }
 
-    def topic(self, overrides: Mapping[str, str], names: Iterable[str] | None = None) -> list[DescribedConfig]:
+    def topic(self, overrides: Mapping[str, str], names: Collection[str] | None = None) -> list[DescribedConfig]:
         """Every topic key, or those of `names` that exist; internal ones only where the topic sets them."""
         config = self._config.log_defaults.with_overrides(overrides)
         entries = [
@@ -68,16 +68,16 @@ class ConfigDescriber:
         ]
         return _selected(entries, names)
 
-    def broker(self, names: Iterable[str] | None = None) -> list[DescribedConfig]:
+    def broker(self, names: Collection[str] | None = None) -> list[DescribedConfig]:
         """Every key of this broker that has an effect or is set, or those of `names`."""
         given = self._given()
         keys = [key for key in BrokerConfig.KEYS.values() if not key.internal or key.name in given]
-        keys += [broker_key(name) for name in given if name not in BrokerConfig.KEYS]
+        keys += [BrokerConfig.key(name) for name in given if name not in BrokerConfig.KEYS]
         return _selected(map(self._describe, keys), names)
 
-    def cluster_default(self, names: Iterable[str] | None = None) -> list[DescribedConfig]:
+    def cluster_default(self, names: Collection[str] | None = None) -> list[DescribedConfig]:
         """What was altered at run time for every broker: the broker resource with the empty name."""
-        entries = (self._describe(broker_key(name)) for name in self._properties.cluster)
+        entries = (self._describe(BrokerConfig.key(name)) for name in self._properties.cluster)
         return _selected((_only_cluster(entry, self._properties.cluster) for entry in entries), names)
 
     def _given(self) -> dict[str, str]:
@@ -89,8 +89,8 @@ class ConfigDescriber:
         return _described(key, value, synonyms, read_only=key.read_only)
 
 
-def _selected(entries: Iterable[DescribedConfig], names: Iterable[str] | None) -> list[DescribedConfig]:
-    if names is None:
+def _selected(entries: Iterable[DescribedConfig], names: Collection[str] | None) -> list[DescribedConfig]:
+    if not names:  # an empty list of names asks for all, as in Kafka
         return list(entries)
     chosen = set(names)
     return [entry for entry in entries if entry.name in chosen]

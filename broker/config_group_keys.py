@@ -105,7 +105,7 @@ class CoordinatorKeys(Config):
     group_coordinator_rebalance_protocols: tuple[str, ...] = string_list(
         "group.coordinator.rebalance.protocols",
         ("classic", "consumer", "streams"),
-        list_of("consumer", "classic", "share", "streams"),
+        list_of("consumer", "classic", "share", "streams", minimum=1),
         "The kinds of group that are served.",
         honoured=False,
     )
@@ -131,7 +131,7 @@ class ConsumerGroupKeys(Config):
     group_consumer_assignors: tuple[str, ...] = string_list(
         "group.consumer.assignors",
         ("uniform", "range"),
-        filled(),
+        filled(1),
         "The assignors a group may choose from; the first is the default.",
         honoured=False,
     )

@@ -25,7 +25,7 @@ class IdentityKeys(Config):
     process_roles: tuple[str, ...] = string_list(
         "process.roles",
         ("broker", "controller"),
-        list_of("broker", "controller"),
+        list_of("broker", "controller", minimum=1),
         "The parts this process plays. A single broker plays both.",
     )
     log_dirs: tuple[str, ...] = string_list(

@@ -64,8 +64,9 @@ def one_of_ignoring_case(*allowed: str) -> Validator:
     return Validator(f"one of {', '.join(allowed)}", lambda value: value.lower() in allowed)
 
 
-def list_of(*allowed: str) -> Validator:
-    return Validator(f"a list of {', '.join(allowed)}", lambda value: set(value).issubset(allowed), distinct=True)
+def list_of(*allowed: str, minimum: int = 0) -> Validator:
+    rule = f"a list of {'at least one of ' if minimum else ''}{', '.join(allowed)}"
+    return Validator(rule, lambda value: len(value) >= minimum and set(value).issubset(allowed), distinct=True)
 
 
 def filled(minimum: int = 0) -> Validator:
@@ -299,7 +300,7 @@ def _text_of_double(value: float) -> str:
 _PARSERS: dict[ConfigType, Callable[[str], Any]] = {
     ConfigType.UNKNOWN: str,
     ConfigType.BOOLEAN: _parse_boolean,
-    ConfigType.STRING: str,
+    ConfigType.STRING: str.strip,
     ConfigType.SHORT: _integer_parser(16),
     ConfigType.INT: _integer_parser(32),
     ConfigType.LONG: _integer_parser(64),
