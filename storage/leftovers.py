@@ -1,0 +1,75 @@
+"""What an interrupted deletion, compaction or checkpoint leaves in a partition's directory.
+
+Rules, Kafka's: `.deleted` and `.cleaned` files go. A `.swap` file is a finished replacement for segments: it takes
+its name, and the segments it covers go, unless a `.cleaned` file at or below its offset shows that it belongs to a
+split that was not finished. Index files without their log go.
+"""
+
+from barnabas.storage.batches import iter_headers
+from barnabas.storage.files import DirEntry, Files
+from barnabas.storage.seams import Report
+from barnabas.storage.segment import DELETED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+TEMPORARY_SUFFIX = ".tmp"
+TXN_INDEX_SUFFIX = ".txnindex"
+
+_INDEXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+
+
+def clear_leftovers(files: Files, path: str, report: Report) -> list[DirEntry]:
+    """Puts the directory in order; what it holds afterwards."""
+    entries = files.scandir(path)
+    names = {entry.name for entry in entries}
+    if not any(_is_leftover(name, names) for name in names):
+        return entries
+    cleaned = [_offset(name) for name in names if name.endswith(CLEANED_SUFFIX)]
+    swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
+    good_swaps = [name for name in swaps if not cleaned or _offset(name) < min(cleaned)]
+    for name in sorted(names - set(good_swaps)):
+        if _is_leftover(name, names):
+            report.info(f"{path}: removed {name}, which something interrupted had left", path=f"{path}/{name}")
+            files.remove(f"{path}/{name}")
+    _swap_in(files, path, names, good_swaps)
+    _remove_orphans(files, path)
+    files.sync_dir(path)
+    return files.scandir(path)
+
+
+def _is_leftover(name: str, names: set[str]) -> bool:
+    if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, TEMPORARY_SUFFIX)):
+        return True
+    return name.endswith(_INDEXES) and name.partition(".")[0] + LOG_SUFFIX not in names
+
+
+def _offset(name: str) -> int:
+    stem = name.partition(".")[0]
+    return int(stem) if stem.isdigit() else 0
+
+
+def _swap_in(files: Files, path: str, names: set[str], swaps: list[str]) -> None:
+    logs = [name for name in swaps if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
+    if logs:
+        first = min(_offset(name) for name in logs)
+        end = max(_next_offset(files, f"{path}/{name}", _offset(name)) for name in logs)
+        for name in names:
+            is_segment = name.endswith((LOG_SUFFIX, *_INDEXES))
+            if is_segment and first <= _offset(name) < end:
+                files.remove(f"{path}/{name}")
+    for name in swaps:
+        files.rename(f"{path}/{name}", f"{path}/{name.removesuffix(SWAP_SUFFIX)}")
+
+
+def _next_offset(files: Files, path: str, base_offset: int) -> int:
+    file = files.open(path)
+    for _, header in iter_headers(file, 0, file.size()):
+        base_offset = header.next_offset
+    return base_offset
+
+
+def _remove_orphans(files: Files, path: str) -> None:
+    names = set(files.listdir(path))
+    for name in names:
+        if name.endswith(_INDEXES) and name.partition(".")[0] + LOG_SUFFIX not in names:
+            files.remove(f"{path}/{name}")

@@ -1,0 +1,534 @@
+"""One partition replica on disk: an ordered list of segments and what is known about them.
+
+Rules:
+- One thread, the loop's, calls it. What blocks runs in a worker and reports back to that thread.
+- An append is all or nothing: every batch is checked before the first byte is written, and they are written at once.
+- Record bytes are neither parsed nor copied: the header is read, base offset and leader epoch are patched in place.
+- A read returns a slice of the file: whole batches, at least one, never beyond `max_offset`.
+- `recovery_point`: everything below it is durable. Only a flush moves it.
+- A full disk refuses the append and cuts off what it left; reads go on. Any other I/O error takes the log dir
+  offline.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from barnabas.protocol.errors import KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
+from barnabas.protocol.records import NO_TIMESTAMP, set_offsets
+from barnabas.protocol.types import TopicPartition, Uuid
+from barnabas.storage import retention
+from barnabas.storage.files import FileSlice
+from barnabas.storage.flush import FULL_DISK, FlushPlan, GroupCommit, SegmentSync, Then
+from barnabas.storage.leader_epochs import LEADER_EPOCH_CHECKPOINT
+from barnabas.storage.log_config import LogConfig
+from barnabas.storage.log_deadlines import NEVER_MS, LogDeadlines
+from barnabas.storage.log_dir import LogDir
+from barnabas.storage.metadata_files import PARTITION_METADATA
+from barnabas.storage.offset_lookup import TimestampOffset, find_max_timestamp, find_timestamp
+from barnabas.storage.producer_state import BatchMetadata, ProducerEntry, end_transaction
+from barnabas.storage.recovery import LoadedLog
+from barnabas.storage.segment import DELETED_SUFFIX, SNAPSHOT_SUFFIX, Segment, TornTail, file_name
+from barnabas.storage.segment_list import SegmentList
+from barnabas.storage.validation import AppendOrigin, Batches, stamp_log_append_time, validate
+
+
+class AppendInfo(NamedTuple):
+    base_offset: int
+    last_offset: int
+    log_append_time: int
+    """-1 under CreateTime."""
+    log_start_offset: int
+    duplicate: bool
+    """The batch was stored before; these are the offsets it got then."""
+
+
+class Log:
+    __slots__ = (
+        "_config",
+        "_deadlines",
+        "_doomed",
+        "_group_commit",
+        "_is_name_durable",
+        "_leader_epochs",
+        "_log_dir",
+        "_segments",
+        "_snapshots",
+        "_unsealed",
+        "high_watermark",
+        "is_closed",
+        "log_end_offset",
+        "log_start_offset",
+        "path",
+        "producers",
+        "recovery_point",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        log_dir: LogDir,
+        topic_partition: TopicPartition,
+        topic_id: Uuid | None,
+        config: LogConfig,
+        loaded: LoadedLog,
+    ) -> None:
+        self._log_dir = log_dir
+        self._config = config
+        self.path = f"{log_dir.path}/{topic_partition}"
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.is_closed = False
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.recovery_point = loaded.recovery_point
+        self.high_watermark: int | None = None
+        """Bounds retention. None: there is no other replica, every record is committed."""
+        self.producers = loaded.producers
+        self._leader_epochs = loaded.leader_epochs
+        self._segments = SegmentList(loaded.segments)
+        self._unsealed = [segment for segment in loaded.segments[:-1] if not segment.is_sealed]
+        """Closed, but their index files are not durable yet."""
+        self._snapshots: list[tuple[str, bytes]] = []
+        """Producer snapshots to be written with the next flush."""
+        self._doomed: list[str] = []
+        """Files of deleted segments, to be renamed with the next flush."""
+        self._is_name_durable = loaded.is_clean
+        self._group_commit = GroupCommit(self, log_dir.clock, log_dir.workers)
+        self._deadlines = LogDeadlines()
+        self._start()
+
+    def _start(self) -> None:
+        if self.log_end_offset > self.log_start_offset:
+            initial_delay_ms = self._log_dir.config.log_initial_task_delay_ms
+            self._deadlines.retention_ms = self._log_dir.clock.now_ms() + initial_delay_ms
+            self._reschedule()
+        if self._unsealed:
+            self._group_commit.start_soon()
+
+    @property
+    def config(self) -> LogConfig:
+        return self._config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        self._config = config
+        self._deadlines.retention_ms = NEVER_MS
+        self._reschedule()
+
+    @property
+    def log_dir(self) -> LogDir:
+        return self._log_dir
+
+    @property
+    def segments(self) -> SegmentList:
+        return self._segments
+
+    @property
+    def size_bytes(self) -> int:
+        return self._segments.size_bytes
+
+    @property
+    def is_offline(self) -> bool:
+        return self._log_dir.error is not None
+
+    def _check_available(self) -> None:
+        if self._log_dir.error is not None:
+            raise self._log_dir.offline_error()
+        if self.is_closed:
+            raise KafkaStorageError(f"the log of {self.topic_partition} is closed")
+
+    # ---- append
+
+    def append(
+        self, batches: memoryview, *, leader_epoch: int, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT
+    ) -> AppendInfo:
+        """Stores the batches behind the last one. Patches them in place: the buffer then holds what the file holds."""
+        if self._log_dir.error is not None or self.is_closed:
+            self._check_available()
+        config = self._config
+        checked = validate(batches, config, now_ms, origin)
+        size = len(batches)
+        if size > config.segment_bytes:
+            raise RecordListTooLarge(f"{size} bytes of batches where segment.bytes is {config.segment_bytes}")
+        if len(self.producers) and (duplicate := self._duplicate_of(checked, origin)) is not None:
+            return self._info_of_duplicate(duplicate)
+        self._log_dir.reserve(size, now_ms)
+        log_append_time = NO_TIMESTAMP
+        if config.is_log_append_time:
+            checked = stamp_log_append_time(batches, checked, now_ms)
+            log_append_time = now_ms
+        base_offset = self.log_end_offset
+        try:
+            self._write(batches, checked, leader_epoch, now_ms)
+        except (OSError, TornTail) as error:
+            raise self._append_failed(error) from error
+        return AppendInfo(base_offset, self.log_end_offset - 1, log_append_time, self.log_start_offset, False)
+
+    def _duplicate_of(self, batches: Batches, origin: AppendOrigin) -> BatchMetadata | None:
+        for _, header in batches:
+            if header.producer_id >= 0:
+                duplicate = self.producers.check(header, sequences=origin is AppendOrigin.CLIENT)
+                if duplicate is not None:
+                    return duplicate
+        return None
+
+    def _info_of_duplicate(self, batch: BatchMetadata) -> AppendInfo:
+        log_append_time = batch.timestamp if self._config.is_log_append_time else NO_TIMESTAMP
+        return AppendInfo(batch.first_offset, batch.last_offset, log_append_time, self.log_start_offset, True)
+
+    def _write(self, data: memoryview, batches: Batches, leader_epoch: int, now_ms: int) -> None:
+        base_offset = next_offset = self.log_end_offset
+        max_timestamp = NO_TIMESTAMP
+        for position, header in batches:
+            set_offsets(data[position:] if position else data, next_offset, leader_epoch)
+            next_offset += header.last_offset_delta + 1
+            if header.max_timestamp > max_timestamp:
+                max_timestamp = header.max_timestamp
+        config = self._config
+        segment = self._active_in_memory()
+        if segment.should_roll(config, len(data), next_offset - 1, max_timestamp, now_ms):
+            segment = self._roll(now_ms)
+        segment.append(data, batches, base_offset, config.index_interval_bytes)
+        self.log_end_offset = next_offset
+        if leader_epoch != self._leader_epochs.latest:
+            self._leader_epochs.assign(leader_epoch, base_offset)
+        self._remember_producers(data, batches, base_offset)
+        if next_offset - self.recovery_point >= config.flush_messages:
+            self.flush(_ignore)
+        if self._deadlines.want_update(config, len(self.producers) > 0):
+            self._reschedule()
+
+    def _remember_producers(self, data: memoryview, batches: Batches, next_offset: int) -> None:
+        for position, header in batches:
+            if header.producer_id >= 0:
+                if header.is_control:
+                    end_transaction(self.producers, header, data[position : position + header.size_bytes])
+                else:
+                    self.producers.update(header, next_offset)
+            next_offset += header.last_offset_delta + 1
+
+    def _append_failed(self, error: Exception) -> KafkaStorageError:
+        if isinstance(error, OSError) and error.errno in FULL_DISK:
+            text = f"{self.topic_partition}: the disk of {self._log_dir.path} is full, the append was refused"
+            self._log_dir.report.warning(text, topic_partition=str(self.topic_partition), log_dir=self._log_dir.path)
+            return KafkaStorageError(text)
+        return self._log_dir.go_offline(error)
+
+    # ---- segments
+
+    def roll(self, now_ms: int) -> None:
+        """Closes the active segment and begins the next, if there is anything in it."""
+        self._check_available()
+        try:
+            self._roll(now_ms)
+        except OSError as error:
+            raise self._append_failed(error) from error
+
+    def _active_in_memory(self) -> Segment:
+        segment = self._segments.active
+        if not segment.offset_index.is_in_memory:
+            segment.activate()
+        return segment
+
+    def _roll(self, now_ms: int) -> Segment:
+        active = self._active_in_memory()
+        if active.base_offset == self.log_end_offset:
+            return active
+        segment = Segment(self.path, self.log_end_offset, self._log_dir.cache, now_ms)
+        self._log_dir.files.remove(segment.path)
+        segment.create()
+        active.close_indexes()
+        self._unsealed.append(active)
+        self._segments.append(segment)
+        self._take_snapshot()
+        if retention.has_surplus(self._segments, self._config):
+            not_before_ms = now_ms + self._log_dir.config.log_retention_check_interval_ms
+            self._deadlines.retention_ms = min(self._deadlines.retention_ms, not_before_ms)
+            self._deadlines.unsettle()
+        self._tell(f"rolled a new segment at offset {self.log_end_offset}", offset=self.log_end_offset)
+        self._group_commit.start_soon()
+        return segment
+
+    def _take_snapshot(self) -> None:
+        producers = self.producers
+        producers.end_offset = self.log_end_offset
+        if producers.end_offset > producers.snapshot_offset:
+            path = f"{self.path}/{file_name(producers.end_offset, SNAPSHOT_SUFFIX)}"
+            self._snapshots.append((path, producers.to_bytes()))
+            producers.snapshot_offset = producers.end_offset
+
+    def _tell(self, text: str, **fields: object) -> None:
+        name = str(self.topic_partition)
+        self._log_dir.report.info(f"{name}: {text}", topic_partition=name, **fields)
+
+    # ---- read
+
+    def read(self, offset: int, max_bytes: int, *, max_offset: int, at_least_one: bool = True) -> FileSlice | None:
+        """Whole batches from the one that holds `offset`, up to `max_offset` (exclusive); None: there are none."""
+        if self._log_dir.error is not None or self.is_closed:
+            self._check_available()
+        end_offset = self.log_end_offset
+        if offset < self.log_start_offset or offset > end_offset:
+            raise OffsetOutOfRange(f"offset {offset} is not in [{self.log_start_offset}, {end_offset}]")
+        if max_offset > end_offset:
+            max_offset = end_offset
+        if offset >= max_offset:
+            if offset == end_offset:
+                self._segments.remember(offset, self._segments.active.size)
+            return None
+        try:
+            return self._segments.read(
+                offset, max_bytes, max_offset=max_offset, end_offset=end_offset, at_least_one=at_least_one
+            )
+        except OSError as error:
+            raise self._log_dir.go_offline(error) from error
+
+    # ---- offsets
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """The first record at or after the timestamp."""
+        self._check_available()
+        try:
+            return find_timestamp(self._segments, timestamp, self.log_start_offset)
+        except OSError as error:
+            raise self._log_dir.go_offline(error) from error
+
+    def offset_of_max_timestamp(self) -> TimestampOffset | None:
+        self._check_available()
+        try:
+            return find_max_timestamp(self._segments)
+        except OSError as error:
+            raise self._log_dir.go_offline(error) from error
+
+    @property
+    def latest_epoch(self) -> int:
+        """-1 if no record has one."""
+        return self._leader_epochs.latest
+
+    def epoch_of_offset(self, offset: int) -> int:
+        return self._leader_epochs.epoch_of_offset(offset)
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """The largest epoch not above this one and where it ended; (-1, -1) if that is not known."""
+        return self._leader_epochs.end_offset_for(leader_epoch, self.log_end_offset)
+
+    def active_producers(self) -> Iterator[tuple[int, ProducerEntry]]:
+        return self.producers.entries()
+
+    @property
+    def last_stable_offset(self) -> int:
+        undecided = self.producers.first_undecided_offset if len(self.producers) else None
+        committed = self._committed_offset()
+        return committed if undecided is None else min(undecided, committed)
+
+    def _committed_offset(self) -> int:
+        return self.log_end_offset if self.high_watermark is None else self.high_watermark
+
+    # ---- flush
+
+    def flush(self, then: Then) -> None:
+        """Calls back with None once everything appended so far is durable, or with why it is not. Never raises."""
+        if self._log_dir.error is not None:
+            then(self._log_dir.offline_error())
+        else:
+            self._group_commit.flush(then)
+
+    def flush_plan(self, *, with_active: bool) -> FlushPlan | None:
+        if self.is_closed or self.is_offline or not (with_active or self._unsealed or self._doomed):
+            return None
+        active = self._segments.active
+        plan = FlushPlan(self._log_dir.files, self.path, self.log_end_offset if with_active else active.base_offset)
+        for segment in [*self._unsealed, active] if with_active else self._unsealed:
+            if segment.synced_bytes < segment.size:
+                plan.syncs.append(SegmentSync(segment, segment.file(), segment.size))
+        plan.sealed = list(self._unsealed)
+        plan.writes = list(self._snapshots)
+        if plan.sealed and self._leader_epochs.is_dirty:
+            plan.replacements.append((f"{self.path}/{LEADER_EPOCH_CHECKPOINT}", self._leader_epochs.to_bytes()))
+            self._leader_epochs.is_dirty = False
+        if not self._is_name_durable:
+            plan.metadata_path = f"{self.path}/{PARTITION_METADATA}"
+        plan.renames = [(path, path + DELETED_SUFFIX) for path in self._doomed]
+        return plan
+
+    def flush_done(self, plan: FlushPlan, error: BaseException | None) -> BaseException | None:
+        if self.is_closed:
+            return KafkaStorageError(f"the log of {self.topic_partition} was closed")
+        if error is not None:
+            return self._log_dir.go_offline(error)
+        for sync in plan.syncs:
+            sync.segment.synced_bytes = max(sync.segment.synced_bytes, sync.size)
+        self.recovery_point = max(self.recovery_point, plan.offset)
+        self._is_name_durable |= plan.metadata_path is not None
+        if self.recovery_point == self.log_end_offset:
+            self._deadlines.flush_ms = NEVER_MS
+        if plan.postponed is None:
+            self._sealed(plan)
+        else:
+            self._leader_epochs.is_dirty = True
+        self._renamed(plan)
+        return None
+
+    def _sealed(self, plan: FlushPlan) -> None:
+        for segment in plan.sealed:
+            segment.seal()
+        self._unsealed = [segment for segment in self._unsealed if not segment.is_sealed]
+        self._snapshots = self._snapshots[len(plan.writes) :]
+        unsealed_from = self._unsealed[0].base_offset if self._unsealed else self.recovery_point
+        self._log_dir.set_recovery_point(self.topic_partition, min(self.recovery_point, unsealed_from))
+
+    # ---- removal
+
+    def delete_records(self, offset: int) -> int:
+        """Moves the log start offset up to `offset`; what lies wholly below goes. The new log start offset."""
+        self._check_available()
+        bound = self._committed_offset()
+        if not 0 <= offset <= bound:
+            raise OffsetOutOfRange(f"offset {offset} is not in [0, {bound}]")
+        if offset > self.log_start_offset:
+            self._start_at(offset)
+            self._delete_segments(self._segments.count_below(offset))
+        return self.log_start_offset
+
+    def enforce_retention(self, now_ms: int) -> int | None:
+        """Deletes every segment that is due and says when to look again, None for never."""
+        self._check_available()
+        try:
+            count = self._count_deletable(now_ms)
+            if count == len(self._segments):
+                self._roll(now_ms)
+            if count:
+                self._start_at(self._segments[count].base_offset)
+                self._delete_segments(count)
+            expiry_ms = retention.next_expiry_ms(self._segments, self._config, self._largest_timestamp)
+        except OSError as error:
+            raise self._append_failed(error) from error
+        if expiry_ms is not None:
+            expiry_ms = max(expiry_ms, now_ms + self._log_dir.config.log_retention_check_interval_ms)
+        self._deadlines.retention_ms = NEVER_MS if expiry_ms is None else expiry_ms
+        self._deadlines.unsettle()
+        return expiry_ms
+
+    def _count_deletable(self, now_ms: int) -> int:
+        return retention.count_deletable(
+            self._segments,
+            self._config,
+            now_ms=now_ms,
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
+            high_watermark=self._committed_offset(),
+            largest_timestamp=self._largest_timestamp,
+        )
+
+    def _largest_timestamp(self, segment: Segment) -> int:
+        """A segment without any timestamp is as old as its file."""
+        timestamp = segment.largest_indexed_timestamp()
+        return timestamp if timestamp >= 0 else self._log_dir.files.modified_ms(segment.path)
+
+    def _start_at(self, offset: int) -> None:
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self._leader_epochs.truncate_from_start(offset)
+            self._log_dir.set_log_start_offset(self.topic_partition, offset)
+
+    def _delete_segments(self, count: int) -> None:
+        if count == 0:
+            return
+        deleted = self._segments.remove_first(count)
+        self._unsealed = [segment for segment in self._unsealed if segment not in deleted]
+        for segment in deleted:
+            snapshot = f"{self.path}/{file_name(segment.base_offset, SNAPSHOT_SUFFIX)}"
+            for path in (*segment.paths, snapshot):
+                self._log_dir.cache.forget(path)
+                self._doomed.append(path)
+        self._tell(f"deleted {count} segments, the log starts at offset {self.log_start_offset}", segments=count)
+        self._group_commit.start_soon()
+
+    def _renamed(self, plan: FlushPlan) -> None:
+        """Under their new names the files wait for those who may still want to look at them, then they go."""
+        if plan.renames:
+            self._doomed = self._doomed[len(plan.renames) :]
+            paths = [target for _, target in plan.renames]
+            self._log_dir.clock.call_later(self._config.file_delete_delay_ms, self._log_dir.remove_in_worker, paths)
+
+    # ---- deadlines
+
+    @property
+    def deadline_ms(self) -> int:
+        return self._deadlines.scheduled_ms
+
+    def _reschedule(self) -> None:
+        deadlines = self._deadlines
+        deadlines.update(
+            self._config,
+            self._log_dir.config,
+            self._log_dir.clock.now_ms(),
+            is_empty=self.log_end_offset == self.log_start_offset,
+            is_flushed=self.log_end_offset <= self.recovery_point,
+            has_producers=len(self.producers) > 0,
+        )
+        deadline_ms = deadlines.to_schedule()
+        if deadline_ms is not None:
+            self._log_dir.deadlines.schedule(self.topic_partition, deadline_ms)
+
+    def run_deadlines(self, now_ms: int) -> None:
+        """Does what is due."""
+        deadlines = self._deadlines
+        deadlines.scheduled_ms = NEVER_MS
+        if self.is_closed or self.is_offline:
+            return
+        if deadlines.flush_ms <= now_ms:
+            deadlines.flush_ms = NEVER_MS
+            self.flush(_ignore)
+        if deadlines.expiration_ms <= now_ms:
+            deadlines.expiration_ms = NEVER_MS
+            self.producers.remove_expired(now_ms, self._log_dir.config.producer_id_expiration_ms)
+        if deadlines.retention_ms <= now_ms:
+            self.enforce_retention(now_ms)
+        self._reschedule()
+
+    # ---- the end
+
+    def close(self) -> None:
+        """Makes everything durable and gives up memory and handles. For a stop, where blocking is right."""
+        if not self.is_closed:
+            self._group_commit.finish()
+            try:
+                if not self.is_offline:
+                    self._write_everything()
+            finally:
+                self._let_go()
+
+    def _write_everything(self) -> None:
+        active = self._segments.active
+        has_nothing_new = active.is_sealed and self.log_end_offset == self.recovery_point and not self._doomed
+        if has_nothing_new or self.log_end_offset == 0:
+            return
+        if active.offset_index.is_in_memory:
+            active.close_indexes()
+            self._unsealed.append(active)
+        self._take_snapshot()
+        plan = self.flush_plan(with_active=True)
+        assert plan is not None
+        plan.run()
+        if plan.postponed is not None:
+            raise plan.postponed
+        self.recovery_point = self.log_end_offset
+        self._log_dir.set_recovery_point(self.topic_partition, self.recovery_point)
+
+    def abandon(self) -> None:
+        """Its directory is about to be renamed and deleted: nothing of it is worth writing any more."""
+        if not self.is_closed:
+            self._group_commit.cancel()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self.is_closed = True
+        for segment in self._segments:
+            for path in segment.paths:
+                self._log_dir.cache.forget(path)
+
+
+def _ignore(error: BaseException | None) -> None:
+    """For flushes nobody waits for: a failure has taken the dir offline already."""

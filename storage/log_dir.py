@@ -1,0 +1,186 @@
+"""One directory of `log.dirs`: what its logs share, and what fails together with it.
+
+Rules:
+- An I/O error that casts doubt on the disk takes the whole dir offline: its logs answer KAFKA_STORAGE_ERROR, those of
+  other dirs go on. It comes back only with a restart, which recovers it.
+- Recovery points and log start offsets are kept in two dicts as they change and written out together, at most once an
+  interval, only if something changed, in a worker.
+- Below the floor of free bytes nothing is appended; reading goes on. The free space is asked for seldom: between two
+  questions the dir lives on the credit it was given.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from barnabas.protocol.errors import KafkaStorageError
+from barnabas.protocol.types import TopicPartition
+from barnabas.storage.checkpoints import LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, encode_offsets
+from barnabas.storage.file_cache import FileCache
+from barnabas.storage.files import Files, replace_file
+from barnabas.storage.metadata_files import MetaProperties
+from barnabas.storage.seams import Clock, Report, Timer, Workers
+
+_SPACE_CHECK_BYTES = 64 << 20
+_SPACE_CHECK_MS = 1_000
+
+
+class LogManagerConfig(NamedTuple):
+    """Broker-wide settings, under Kafka's names."""
+
+    log_flush_offset_checkpoint_interval_ms: int = 60_000
+    log_retention_check_interval_ms: int = 300_000
+    log_initial_task_delay_ms: int = 30_000
+    producer_id_expiration_ms: int = 86_400_000
+    producer_id_expiration_check_interval_ms: int = 600_000
+    open_files_max: int = 512
+    """Handles kept open over all dirs; what sockets and fsyncs hold comes on top."""
+    free_bytes_min: int = 0
+    """The floor of free space below which nothing is appended."""
+
+
+class Deadlines(Protocol):
+    """Where a log says when it wants to be looked at again."""
+
+    def schedule(self, topic_partition: TopicPartition, deadline_ms: int) -> None: ...
+
+
+class LogDir:
+    __slots__ = (
+        "_checkpoint_is_dirty",
+        "_checkpoint_timer",
+        "_credit_bytes",
+        "_is_short_of_space",
+        "_next_space_check_ms",
+        "cache",
+        "clock",
+        "config",
+        "deadlines",
+        "error",
+        "files",
+        "had_clean_shutdown",
+        "log_start_offsets",
+        "meta_properties",
+        "on_offline",
+        "path",
+        "recovery_points",
+        "report",
+        "workers",
+    )
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        files: Files,
+        cache: FileCache,
+        clock: Clock,
+        workers: Workers,
+        report: Report,
+        config: LogManagerConfig,
+        deadlines: Deadlines,
+    ) -> None:
+        self.path = path
+        self.files = files
+        self.cache = cache
+        self.clock = clock
+        self.workers = workers
+        self.report = report
+        self.config = config
+        self.deadlines = deadlines
+        self.error: BaseException | None = None
+        """Why the dir is offline."""
+        self.on_offline: Callable[[LogDir], None] | None = None
+        self.had_clean_shutdown = False
+        self.meta_properties: MetaProperties | None = None
+        self.recovery_points: dict[TopicPartition, int] = {}
+        self.log_start_offsets: dict[TopicPartition, int] = {}
+        self._checkpoint_is_dirty = False
+        self._checkpoint_timer: Timer | None = None
+        self._credit_bytes = 0
+        self._is_short_of_space = False
+        self._next_space_check_ms = 0
+
+    # ---- failure
+
+    def go_offline(self, error: BaseException) -> KafkaStorageError:
+        if self.error is None:
+            self.error = error
+            self.report.error(f"log dir {self.path} goes offline: {error}", log_dir=self.path, error=str(error))
+            if self.on_offline is not None:
+                self.on_offline(self)
+        return self.offline_error()
+
+    def offline_error(self) -> KafkaStorageError:
+        return KafkaStorageError(f"log dir {self.path} is offline: {self.error}")
+
+    def remove_in_worker(self, paths: Sequence[str]) -> None:
+        self.workers.run(lambda: self._remove(paths), lambda _, error: None)
+
+    def _remove(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.files.remove(path)
+
+    # ---- space
+
+    def reserve(self, size: int, now_ms: int) -> None:
+        """Raises if the append would leave less than the floor."""
+        self._credit_bytes -= size
+        if self._credit_bytes < 0 or now_ms >= self._next_space_check_ms:
+            self._check_space(size, now_ms)
+
+    def _check_space(self, size: int, now_ms: int) -> None:
+        floor = self.config.free_bytes_min
+        if not (self._is_short_of_space and now_ms < self._next_space_check_ms):
+            spare = self.files.free_bytes(self.path) - floor if floor > 0 else _SPACE_CHECK_BYTES
+            self._is_short_of_space = spare < size
+            self._next_space_check_ms = now_ms + _SPACE_CHECK_MS
+            self._credit_bytes = min(spare, _SPACE_CHECK_BYTES) - size
+        if self._is_short_of_space:
+            raise KafkaStorageError(f"log dir {self.path} has less than {floor:,} bytes free: nothing is appended")
+
+    # ---- checkpoints
+
+    def set_recovery_point(self, topic_partition: TopicPartition, offset: int) -> None:
+        if self.recovery_points.get(topic_partition) != offset:
+            self.recovery_points[topic_partition] = offset
+            self._checkpoint_later()
+
+    def set_log_start_offset(self, topic_partition: TopicPartition, offset: int) -> None:
+        if self.log_start_offsets.get(topic_partition, 0) != offset:
+            self.log_start_offsets[topic_partition] = offset
+            self._checkpoint_later()
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        if self.recovery_points.pop(topic_partition, None) is not None:
+            self._checkpoint_later()
+        if self.log_start_offsets.pop(topic_partition, None) is not None:
+            self._checkpoint_later()
+
+    def _checkpoint_later(self) -> None:
+        self._checkpoint_is_dirty = True
+        if self._checkpoint_timer is None:
+            delay_ms = self.config.log_flush_offset_checkpoint_interval_ms
+            self._checkpoint_timer = self.clock.call_later(delay_ms, self._checkpoint_in_worker)
+
+    def _checkpoint_in_worker(self) -> None:
+        if self.error is None:
+            self._checkpoint_is_dirty = False
+            recovery_points, log_start_offsets = dict(self.recovery_points), dict(self.log_start_offsets)
+            self.workers.run(lambda: self._write_checkpoints(recovery_points, log_start_offsets), self._checkpointed)
+
+    def _checkpointed(self, _: None, error: BaseException | None) -> None:
+        self._checkpoint_timer = None
+        if error is not None:
+            self.report.warning(f"{self.path}: checkpoints could not be written: {error}", log_dir=self.path)
+        if error is not None or self._checkpoint_is_dirty:
+            self._checkpoint_later()
+
+    def write_checkpoints(self) -> None:
+        """At once, when the broker stops: no timer is left behind."""
+        if self._checkpoint_timer is not None:
+            self._checkpoint_timer.cancel()
+        self._write_checkpoints(self.recovery_points, self.log_start_offsets)
+
+    def _write_checkpoints(self, recovery_points: dict[TopicPartition, int], starts: dict[TopicPartition, int]) -> None:
+        replace_file(self.files, f"{self.path}/{LOG_START_OFFSET_CHECKPOINT}", encode_offsets(starts.items()))
+        replace_file(self.files, f"{self.path}/{RECOVERY_POINT_CHECKPOINT}", encode_offsets(recovery_points.items()))

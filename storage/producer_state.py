@@ -1,0 +1,234 @@
+"""What the log remembers of each producer id, so that a retried batch is stored once (KIP-98).
+
+Rules, Kafka's:
+- Of each producer the epoch and the last five batches are kept. A batch that repeats the sequence range of one of
+  them is answered with the offsets it got the first time.
+- Within an epoch sequences follow one another without a gap, 2**31 - 1 is followed by 0; a new epoch begins at 0.
+- A producer nobody remembers (its records are deleted, its id expired) may begin with any sequence.
+- An epoch below the last seen one is fenced. The broker's own records carry no sequences: only epochs are checked.
+- The state is rebuilt from the latest `.snapshot` and the batches behind it. A snapshot holds one batch per producer.
+"""
+
+from collections.abc import Iterable, Iterator
+from struct import Struct
+from struct import error as StructError
+from typing import NamedTuple
+
+from barnabas.protocol.crc32c import crc32c
+from barnabas.protocol.errors import ErrorCode, InvalidProducerEpoch, KafkaError, OutOfOrderSequence
+from barnabas.protocol.records import (
+    NO_PRODUCER_EPOCH,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    BatchHeader,
+    coordinator_epoch_of,
+    iter_records,
+)
+
+BATCHES_RETAINED = 5
+SEQUENCE_MAX = 2**31 - 1
+NO_TRANSACTION = -1
+_MARKER_BYTES_MAX = 1 << 20
+
+_SNAPSHOT_VERSION = 1
+_SNAPSHOT_HEADER = Struct(">hIi")
+_SNAPSHOT_ENTRY = Struct(">qhiqiqiq")
+_SNAPSHOT_CRC_FROM = 6
+
+
+class CorruptSnapshot(Exception):
+    """The file is no producer snapshot; an older one must do."""
+
+
+class BatchMetadata(NamedTuple):
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        return (self.last_sequence - self.offset_delta) & SEQUENCE_MAX
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+class ProducerEntry:
+    __slots__ = ("batches", "coordinator_epoch", "current_txn_first_offset", "last_timestamp", "producer_epoch")
+
+    def __init__(
+        self,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        batches: tuple[BatchMetadata, ...] = (),
+        last_timestamp: int = NO_TIMESTAMP,
+        coordinator_epoch: int = -1,
+        current_txn_first_offset: int = NO_TRANSACTION,
+    ) -> None:
+        self.producer_epoch = producer_epoch
+        self.batches = batches
+        self.last_timestamp = last_timestamp
+        self.coordinator_epoch = coordinator_epoch
+        self.current_txn_first_offset = current_txn_first_offset
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    def duplicate_of(self, header: BatchHeader) -> BatchMetadata | None:
+        if header.producer_epoch != self.producer_epoch:
+            return None
+        last_sequence = header.last_sequence
+        for batch in self.batches:
+            if batch.last_sequence == last_sequence and batch.first_sequence == header.base_sequence:
+                return batch
+        return None
+
+
+class ProducerState:
+    __slots__ = ("_producers", "end_offset", "snapshot_offset")
+
+    def __init__(self, offset: int = 0) -> None:
+        self._producers: dict[int, ProducerEntry] = {}
+        self.end_offset = offset
+        """The state is that of the log up to here."""
+        self.snapshot_offset = offset
+        """Up to where a snapshot holds it: there is nothing to save while the two are equal."""
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def entries(self) -> Iterator[tuple[int, ProducerEntry]]:
+        return iter(self._producers.items())
+
+    def check(self, header: BatchHeader, *, sequences: bool) -> BatchMetadata | None:
+        """The earlier batch that this one repeats, None if it may be appended; raises if it may not."""
+        entry = self._producers.get(header.producer_id)
+        if entry is None:
+            return None
+        if sequences and (duplicate := entry.duplicate_of(header)) is not None:
+            return duplicate
+        if header.producer_epoch < entry.producer_epoch:
+            raise InvalidProducerEpoch(
+                f"epoch {header.producer_epoch} of producer {header.producer_id}: {entry.producer_epoch} was seen before"
+            )
+        if not header.is_control:
+            if sequences:
+                _check_sequence(entry, header)
+            _check_transaction(entry, header)
+        return None
+
+    def update(self, header: BatchHeader, base_offset: int) -> None:
+        """A data batch was appended at this offset, or found there."""
+        entry = self._producers.get(header.producer_id)
+        if entry is None:
+            entry = self._producers[header.producer_id] = ProducerEntry()
+        if entry.producer_epoch != header.producer_epoch:
+            entry.producer_epoch = header.producer_epoch
+            entry.batches = ()
+        delta = header.last_offset_delta
+        batch = BatchMetadata(header.last_sequence, base_offset + delta, delta, header.max_timestamp)
+        entry.batches = (*entry.batches[1 - BATCHES_RETAINED :], batch)
+        entry.last_timestamp = header.max_timestamp
+        if header.is_transactional and entry.current_txn_first_offset == NO_TRANSACTION:
+            entry.current_txn_first_offset = base_offset
+
+    def end_transaction(self, header: BatchHeader, coordinator_epoch: int) -> None:
+        """A COMMIT or ABORT marker was appended, or found. Its epoch may be new; sequences then start anew."""
+        entry = self._producers.setdefault(header.producer_id, ProducerEntry())
+        if entry.producer_epoch != header.producer_epoch:
+            entry.producer_epoch = header.producer_epoch
+            entry.batches = ()
+        entry.coordinator_epoch = coordinator_epoch
+        entry.last_timestamp = header.max_timestamp
+        entry.current_txn_first_offset = NO_TRANSACTION
+
+    @property
+    def first_undecided_offset(self) -> int | None:
+        """Where the oldest transaction that is still open began."""
+        offsets = [entry.current_txn_first_offset for entry in self._producers.values()]
+        return min((offset for offset in offsets if offset != NO_TRANSACTION), default=None)
+
+    def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
+        expired = [key for key, entry in self._producers.items() if _is_expired(entry, now_ms, expiration_ms)]
+        for producer_id in expired:
+            del self._producers[producer_id]
+        return len(expired)
+
+    # ---- snapshots
+
+    def to_bytes(self) -> bytes:
+        data = bytearray(_SNAPSHOT_HEADER.pack(_SNAPSHOT_VERSION, 0, len(self._producers)))
+        for producer_id, entry in self._producers.items():
+            batch = entry.batches[-1] if entry.batches else BatchMetadata(NO_SEQUENCE, -1, 0, NO_TIMESTAMP)
+            data += _SNAPSHOT_ENTRY.pack(
+                producer_id, entry.producer_epoch, batch.last_sequence, batch.last_offset, batch.offset_delta,
+                entry.last_timestamp, entry.coordinator_epoch, entry.current_txn_first_offset,
+            )  # fmt: skip
+        crc = crc32c(memoryview(data)[_SNAPSHOT_CRC_FROM:])
+        _SNAPSHOT_HEADER.pack_into(data, 0, _SNAPSHOT_VERSION, crc, len(self._producers))
+        return bytes(data)
+
+    def load(self, offset: int, entries: Iterable[tuple[int, ProducerEntry]], now_ms: int, expiration_ms: int) -> None:
+        self._producers = {key: entry for key, entry in entries if not _is_expired(entry, now_ms, expiration_ms)}
+        self.end_offset = self.snapshot_offset = offset
+
+
+def read_snapshot(data: bytes) -> list[tuple[int, ProducerEntry]]:
+    try:
+        version, crc, count = _SNAPSHOT_HEADER.unpack_from(data)
+        if version != _SNAPSHOT_VERSION:
+            raise CorruptSnapshot(f"version {version} instead of {_SNAPSHOT_VERSION}")
+        if crc != crc32c(memoryview(data)[_SNAPSHOT_CRC_FROM:]):
+            raise CorruptSnapshot("the CRC does not match")
+        rows = list(_SNAPSHOT_ENTRY.iter_unpack(memoryview(data)[_SNAPSHOT_HEADER.size :]))
+    except StructError:
+        raise CorruptSnapshot(f"{len(data)} bytes do not hold the entries they announce") from None
+    if len(rows) != count:
+        raise CorruptSnapshot(f"{len(rows)} entries instead of {count}")
+    return [_entry_of_row(*row) for row in rows]
+
+
+def _entry_of_row(
+    producer_id: int,
+    producer_epoch: int,
+    last_sequence: int,
+    last_offset: int,
+    offset_delta: int,
+    timestamp: int,
+    coordinator_epoch: int,
+    current_txn_first_offset: int,
+) -> tuple[int, ProducerEntry]:
+    batches = (BatchMetadata(last_sequence, last_offset, offset_delta, timestamp),) if last_offset >= 0 else ()
+    return producer_id, ProducerEntry(producer_epoch, batches, timestamp, coordinator_epoch, current_txn_first_offset)
+
+
+def end_transaction(producers: ProducerState, header: BatchHeader, marker: memoryview) -> None:
+    """Applies a control batch. One without records once held a marker that compaction removed: nothing follows."""
+    for record in iter_records(marker, max_decompressed_bytes=_MARKER_BYTES_MAX):
+        producers.end_transaction(header, coordinator_epoch_of(record))
+        return
+
+
+def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
+    if header.producer_epoch != entry.producer_epoch:
+        if header.base_sequence != 0 and entry.producer_epoch != NO_PRODUCER_EPOCH:
+            raise OutOfOrderSequence(
+                f"epoch {header.producer_epoch} of producer {header.producer_id} begins with {header.base_sequence}"
+            )
+        return
+    last = entry.last_sequence
+    if header.base_sequence != last + 1 and not (header.base_sequence == 0 and last == SEQUENCE_MAX):
+        raise OutOfOrderSequence(f"producer {header.producer_id} sends sequence {header.base_sequence} after {last}")
+
+
+def _check_transaction(entry: ProducerEntry, header: BatchHeader) -> None:
+    if entry.current_txn_first_offset != NO_TRANSACTION and not header.is_transactional:
+        raise KafkaError(
+            f"producer {header.producer_id} writes outside its transaction, which is open", ErrorCode.INVALID_TXN_STATE
+        )
+
+
+def _is_expired(entry: ProducerEntry, now_ms: int, expiration_ms: int) -> bool:
+    return entry.current_txn_first_offset == NO_TRANSACTION and now_ms - entry.last_timestamp >= expiration_ms

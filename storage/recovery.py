@@ -1,0 +1,284 @@
+"""Opening a log: after a clean stop by trusting what was written then, otherwise by finding out what survived.
+
+Rules of recovery, Kafka's unless said otherwise:
+- Below the recovery point everything is durable and trusted. From the segment that holds it onward every batch is
+  walked over, the indexes, leader epochs and producer state are rebuilt, and every batch not below it has its CRC
+  checked.
+- At the first batch that is torn, rotten or out of order the segment is cut, and the segments behind it are removed.
+- Unlike Kafka, a segment that ends before the next one begins counts as torn too: offsets must not skip.
+- What was removed stays removed: names are synced before anything is appended, or a second crash could bring back a
+  segment or a snapshot of a past that the log no longer contains.
+- Producer state begins at the latest good snapshot at or below the first segment that is walked over.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from barnabas.protocol.records import BatchHeader
+from barnabas.protocol.types import TopicPartition
+from barnabas.storage.batches import is_intact, scan_batches
+from barnabas.storage.checkpoints import CorruptCheckpoint
+from barnabas.storage.files import DirEntry
+from barnabas.storage.leader_epochs import LEADER_EPOCH_CHECKPOINT, LeaderEpochs
+from barnabas.storage.leftovers import clear_leftovers
+from barnabas.storage.log_config import LogConfig
+from barnabas.storage.log_dir import LogDir
+from barnabas.storage.producer_state import CorruptSnapshot, ProducerState, end_transaction, read_snapshot
+from barnabas.storage.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    RELATIVE_OFFSET_MAX,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    Segment,
+    file_name,
+)
+
+
+class LoadedLog(NamedTuple):
+    """A log as it was found on disk, or as it begins."""
+
+    segments: list[Segment]
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+    producers: ProducerState
+    leader_epochs: LeaderEpochs
+    is_clean: bool
+    """It was stopped cleanly: its names are durable."""
+
+
+class LogLoader:
+    """Opens one log. Blocks; runs before anybody waits for the log, or within a first use after a clean stop."""
+
+    def __init__(self, log_dir: LogDir, topic_partition: TopicPartition, config: LogConfig, now_ms: int) -> None:
+        self._log_dir = log_dir
+        self._files = log_dir.files
+        self._topic_partition = topic_partition
+        self._config = config
+        self._now_ms = now_ms
+        self._path = f"{log_dir.path}/{topic_partition}"
+        self._recovery_point = log_dir.recovery_points.get(topic_partition, 0)
+        self._log_start_offset = log_dir.log_start_offsets.get(topic_partition, 0)
+        self._leader_epochs = LeaderEpochs()
+        self._producers = ProducerState()
+        self._removed_any = False
+
+    def load(self, *, is_clean: bool) -> LoadedLog:
+        entries = clear_leftovers(self._files, self._path, self._log_dir.report)
+        sizes = {entry.name: entry.size_bytes for entry in entries}
+        snapshots = sorted(offset for offset, _ in _offsets_of(entries, SNAPSHOT_SUFFIX))
+        segments = [self._segment(offset, sizes) for offset, _ in sorted(_offsets_of(entries, LOG_SUFFIX))]
+        if LEADER_EPOCH_CHECKPOINT in sizes:
+            self._read_leader_epochs()
+        end_offset = self._trusted_end(segments, sizes) if is_clean else None
+        if end_offset is not None:
+            self._load_producers(segments, snapshots, end_offset, is_clean)
+        else:
+            is_clean = False
+            end_offset = self._recover(segments, sizes, snapshots)
+        return self._loaded(segments, end_offset, snapshots, is_clean)
+
+    def _loaded(self, segments: list[Segment], end_offset: int, snapshots: list[int], is_clean: bool) -> LoadedLog:
+        if segments and end_offset < self._log_start_offset:
+            self._warn(f"the log ends at {end_offset}, before its start {self._log_start_offset}: it begins anew there")
+            self._remove_segments(segments, 0)
+        if not segments:
+            end_offset = self._begin(segments)
+        self._remove_snapshots(segments, snapshots, end_offset)
+        if self._removed_any:
+            self._files.sync_dir(self._path)
+        log_start_offset = max(self._log_start_offset, segments[0].base_offset)
+        self._leader_epochs.truncate_from_end(end_offset)
+        self._leader_epochs.truncate_from_start(log_start_offset)
+        recovery_point = end_offset if is_clean else min(self._recovery_point, end_offset)
+        self._producers.end_offset = end_offset
+        return LoadedLog(
+            segments, log_start_offset, end_offset, recovery_point, self._producers, self._leader_epochs, is_clean
+        )
+
+    def _segment(self, base_offset: int, sizes: dict[str, int]) -> Segment:
+        segment = Segment(self._path, base_offset, self._log_dir.cache, self._now_ms)
+        segment.load_closed(
+            sizes[file_name(base_offset, LOG_SUFFIX)],
+            sizes.get(file_name(base_offset, INDEX_SUFFIX), 0),
+            sizes.get(file_name(base_offset, TIME_INDEX_SUFFIX), 0),
+        )
+        return segment
+
+    def _begin(self, segments: list[Segment]) -> int:
+        """An empty log, at the log start offset: its records are gone, their offsets are not given out again."""
+        segment = Segment(self._path, self._log_start_offset, self._log_dir.cache, self._now_ms)
+        segment.create()
+        segments.append(segment)
+        self._producers = ProducerState(self._log_start_offset)
+        return self._log_start_offset
+
+    # ---- after a clean stop
+
+    def _trusted_end(self, segments: list[Segment], sizes: dict[str, int]) -> int | None:
+        """The log end offset; None if the files contradict the mark of a clean stop."""
+        for segment in segments:
+            if not _has_good_indexes(segment, sizes) and segment.size:
+                self._warn(f"the index files of segment {segment.base_offset} are missing or damaged: rebuilding them")
+                if not self._rebuild_indexes(segment):
+                    return None
+        end_offset = segments[-1].next_offset() if segments else self._log_start_offset
+        if end_offset is None:
+            self._warn("the last segment does not end with a batch though the broker stopped cleanly")
+        return end_offset
+
+    def _rebuild_indexes(self, segment: Segment) -> bool:
+        """Of a segment that is trusted otherwise. False if its file is not a row of batches."""
+        size = segment.size
+        segment.reset()
+        segment.is_sealed = False
+        for position, header, _ in scan_batches(segment.file(), 0, size):
+            segment.index_batch(position, header, header.last_offset, self._config.index_interval_bytes)
+            segment.size = position + header.size_bytes
+        segment.close_indexes()
+        complete, segment.size = segment.size == size, size
+        return complete
+
+    # ---- after any other stop
+
+    def _recover(self, segments: list[Segment], sizes: dict[str, int], snapshots: list[int]) -> int:
+        first = max((slot for slot, s in enumerate(segments) if s.base_offset <= self._recovery_point), default=0)
+        for segment in segments[:first]:
+            if not _has_good_indexes(segment, sizes):
+                self._rebuild_indexes(segment)
+        if not segments:
+            return 0
+        self._load_producers(segments, snapshots, segments[first].base_offset, is_clean=False)
+        end_offset = segments[first].base_offset
+        for slot in range(first, len(segments)):
+            if segments[slot].base_offset != end_offset:
+                self._warn(f"offsets from {end_offset} to {segments[slot].base_offset - 1} are missing")
+                self._remove_segments(segments, slot)
+                break
+            end_offset, is_whole = self._recover_segment(segments[slot])
+            if not is_whole:
+                self._remove_segments(segments, slot + 1)
+                break
+        return end_offset
+
+    def _recover_segment(self, segment: Segment) -> tuple[int, bool]:
+        """Walks over the segment and cuts it behind its last good batch. Its end offset, and whether it was whole."""
+        size = segment.size
+        segment.reset()
+        segment.is_sealed = False
+        segment.synced_bytes = -1
+        end_offset = segment.base_offset
+        why = "torn batch"
+        for position, header, batch in scan_batches(segment.file(), 0, size):
+            fault = self._fault(segment, header, batch, end_offset)
+            if fault is not None:
+                why = fault
+                break
+            segment.index_batch(position, header, header.last_offset, self._config.index_interval_bytes)
+            segment.size = position + header.size_bytes
+            end_offset = header.next_offset
+            self._replay(header, batch)
+        segment.close_indexes()
+        if segment.size < size:
+            self._cut(segment, size, end_offset, why)
+        return end_offset, segment.size == size
+
+    def _fault(self, segment: Segment, header: BatchHeader, batch: memoryview, end_offset: int) -> str | None:
+        if header.base_offset < end_offset or header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
+            return f"offset {header.base_offset} out of order"
+        if header.next_offset > self._recovery_point and not is_intact(header, batch):
+            return "the CRC does not match"
+        return None
+
+    def _replay(self, header: BatchHeader, batch: memoryview) -> None:
+        if header.partition_leader_epoch > self._leader_epochs.latest:
+            self._leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+        self._replay_producer(header, batch)
+
+    def _replay_producer(self, header: BatchHeader, batch: memoryview) -> None:
+        if header.producer_id >= 0:
+            if header.is_control:
+                end_transaction(self._producers, header, batch)
+            else:
+                self._producers.update(header, header.base_offset)
+
+    def _cut(self, segment: Segment, size: int, end_offset: int, why: str) -> None:
+        file = segment.file()
+        file.truncate(segment.size)
+        file.sync()
+        self._warn(f"cut {size - segment.size:,} bytes after offset {end_offset - 1}: {why}")
+
+    # ---- what belongs to the segments
+
+    def _read_leader_epochs(self) -> None:
+        try:
+            data = self._files.read_bytes(f"{self._path}/{LEADER_EPOCH_CHECKPOINT}")
+            self._leader_epochs = LeaderEpochs.from_bytes(data)
+        except CorruptCheckpoint as error:
+            self._warn(f"{LEADER_EPOCH_CHECKPOINT} cannot be read: {error}")
+
+    def _load_producers(self, segments: list[Segment], snapshots: list[int], offset: int, is_clean: bool) -> None:
+        """The state as of this offset: from the latest good snapshot, and from the batches behind it."""
+        self._producers = ProducerState(segments[0].base_offset if segments else offset)
+        expiration_ms = self._log_dir.config.producer_id_expiration_ms
+        for snapshot in reversed([snapshot for snapshot in snapshots if snapshot <= offset]):
+            path = f"{self._path}/{file_name(snapshot, SNAPSHOT_SUFFIX)}"
+            try:
+                entries = read_snapshot(self._files.read_bytes(path))
+            except CorruptSnapshot as error:
+                self._warn(f"producer snapshot {snapshot} cannot be read: {error}")
+                continue
+            self._producers.load(snapshot, entries, self._now_ms, expiration_ms)
+            break
+        else:
+            if is_clean:
+                return  # as in Kafka: without any snapshot there was no producer
+        self._replay_from(segments, self._producers.end_offset, offset)
+
+    def _replay_from(self, segments: list[Segment], start: int, end: int) -> None:
+        for slot, segment in enumerate(segments):
+            next_base = segments[slot + 1].base_offset if slot + 1 < len(segments) else end
+            if start < next_base and segment.base_offset < end:
+                for _, header, batch in scan_batches(segment.file(), segment.position_of(start), segment.size):
+                    if header.base_offset >= end:
+                        break
+                    self._replay_producer(header, batch)
+
+    # ---- removal
+
+    def _remove_segments(self, segments: list[Segment], first: int) -> None:
+        for segment in segments[first:]:
+            self._warn(f"removed segment {segment.base_offset} with {segment.size:,} bytes")
+            for path in segment.paths:
+                self._log_dir.cache.forget(path)
+                self._files.remove(path)
+            self._removed_any = True
+        del segments[first:]
+
+    def _remove_snapshots(self, segments: list[Segment], snapshots: list[int], end_offset: int) -> None:
+        """Kept are those at the start of a segment and the last one, which a clean stop wrote at the log's end."""
+        bases = {segment.base_offset for segment in segments}
+        good = [offset for offset in snapshots if offset <= end_offset]
+        for offset in snapshots:
+            if offset > end_offset or (offset not in bases and offset != good[-1]):
+                self._files.remove(f"{self._path}/{file_name(offset, SNAPSHOT_SUFFIX)}")
+                self._removed_any = True
+
+    def _warn(self, text: str) -> None:
+        name = str(self._topic_partition)
+        self._log_dir.report.warning(f"{name}: {text}", topic_partition=name, log_dir=self._log_dir.path)
+
+
+def _offsets_of(entries: list[DirEntry], suffix: str) -> Iterator[tuple[int, int]]:
+    """Offset and size of the files that are named by an offset."""
+    for name, size_bytes in entries:
+        stem = name[: -len(suffix)]
+        if name.endswith(suffix) and stem.isdigit() and size_bytes >= 0:
+            yield int(stem), size_bytes
+
+
+def _has_good_indexes(segment: Segment, sizes: dict[str, int]) -> bool:
+    index_bytes = sizes.get(file_name(segment.base_offset, INDEX_SUFFIX), -1)
+    time_index_bytes = sizes.get(file_name(segment.base_offset, TIME_INDEX_SUFFIX), -1)
+    return index_bytes >= 0 and index_bytes % 8 == 0 and time_index_bytes >= 0 and time_index_bytes % 12 == 0

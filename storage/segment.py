@@ -1,0 +1,246 @@
+"""One segment: a `.log` of batches, its two indexes, and the way from an offset to a position.
+
+Rules:
+- Batches are appended whole. If the disk takes only part of them the torn tail is cut off again at once: a reader,
+  and the scan after a crash, must never find good batches behind a bad one.
+- Only the active segment, the last of its log, grows. Its indexes live in memory; a closed segment's are read from
+  files.
+- Indexes are hints. The log is the truth from which they are rebuilt when a row does not fit the batch it names.
+"""
+
+from barnabas.protocol.records import NO_TIMESTAMP, BatchHeader
+from barnabas.storage.batches import header_in, iter_headers
+from barnabas.storage.file_cache import FileCache
+from barnabas.storage.files import File
+from barnabas.storage.log_config import LogConfig
+from barnabas.storage.offset_index import OffsetIndex
+from barnabas.storage.time_index import TimeIndex
+from barnabas.storage.validation import Batches
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+DELETED_SUFFIX = ".deleted"
+
+RELATIVE_OFFSET_MAX = 2**31 - 1
+
+
+class TornTail(Exception):
+    """A failed append left bytes that could not be cut off again: nothing may be appended behind them."""
+
+
+def file_name(offset: int, suffix: str) -> str:
+    return f"{offset:020d}{suffix}"
+
+
+class Segment:
+    __slots__ = (
+        "_cache",
+        "base_offset",
+        "bytes_since_index_row",
+        "created_ms",
+        "first_timestamp",
+        "is_sealed",
+        "max_timestamp",
+        "offset_index",
+        "offset_of_max_timestamp",
+        "path",
+        "size",
+        "synced_bytes",
+        "time_index",
+    )
+
+    def __init__(self, directory: str, base_offset: int, cache: FileCache, created_ms: int) -> None:
+        """Empty, with its indexes in memory. Creates no file."""
+        stem = f"{directory}/{base_offset:020d}"
+        self._cache = cache
+        self.path = stem + LOG_SUFFIX
+        self.base_offset = base_offset
+        self.size = 0
+        self.synced_bytes = -1
+        """How much of the file an fsync has covered; -1: not even its name is durable."""
+        self.created_ms = created_ms
+        self.is_sealed = False
+        """The index files are complete and durable."""
+        self.offset_index = OffsetIndex(stem + INDEX_SUFFIX, cache)
+        self.time_index = TimeIndex(stem + TIME_INDEX_SUFFIX, cache)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets what was indexed; `index_batch` follows for every batch."""
+        self.size = 0
+        self.bytes_since_index_row = 0
+        self.max_timestamp: int | None = NO_TIMESTAMP
+        self.offset_of_max_timestamp = self.base_offset
+        self.first_timestamp: int | None = None
+        self.offset_index.clear()
+        self.time_index.clear()
+
+    def load_closed(self, size: int, index_bytes: int, time_index_bytes: int) -> None:
+        """It stands on disk, complete; the indexes are read from their files when they are needed."""
+        self.size = self.synced_bytes = size
+        self.is_sealed = True
+        self.max_timestamp = None
+        self.offset_index.leave_memory(index_bytes // OffsetIndex.row_bytes)
+        self.time_index.leave_memory(time_index_bytes // TimeIndex.row_bytes)
+
+    @property
+    def paths(self) -> tuple[str, str, str]:
+        return self.path, self.offset_index.path, self.time_index.path
+
+    def file(self) -> File:
+        return self._cache.open(self.path)
+
+    # ---- writing
+
+    def create(self) -> None:
+        self._cache.open(self.path, create=True)
+
+    def append(self, data: memoryview, batches: Batches, base_offset: int, index_interval_bytes: int) -> None:
+        file = self._cache.open(self.path)
+        try:
+            file.writev((data,))
+        except OSError:
+            self._cut_torn_tail(file)
+            raise
+        start = self.size
+        for position, header in batches:
+            last_offset = base_offset + header.last_offset_delta
+            self.index_batch(start + position, header, last_offset, index_interval_bytes)
+            base_offset = last_offset + 1
+        self.size = start + len(data)
+
+    def _cut_torn_tail(self, file: File) -> None:
+        try:
+            file.truncate(self.size)
+        except OSError as error:
+            raise TornTail(f"{self.path} could not be cut back to {self.size} bytes: {error}") from error
+
+    def index_batch(self, position: int, header: BatchHeader, last_offset: int, index_interval_bytes: int) -> None:
+        if header.max_timestamp > self.largest_indexed_timestamp():
+            self.max_timestamp = header.max_timestamp
+            self.offset_of_max_timestamp = last_offset
+        if self.bytes_since_index_row > index_interval_bytes:
+            self.offset_index.append(last_offset - self.base_offset, position)
+            self._append_time_row()
+            self.bytes_since_index_row = 0
+        elif position == 0:
+            self.first_timestamp = header.max_timestamp
+        self.bytes_since_index_row += header.batch_length + 12
+
+    def _append_time_row(self) -> None:
+        self.time_index.maybe_append(self.largest_indexed_timestamp(), self.offset_of_max_timestamp - self.base_offset)
+
+    def should_roll(self, config: LogConfig, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
+        return (
+            self.size > config.segment_bytes - size
+            or (self.size > 0 and self._waited_ms(now_ms, max_timestamp) > config.max_segment_ms)
+            or self.offset_index.is_full(config.segment_index_bytes)
+            or self.time_index.is_full(config.segment_index_bytes)
+            or last_offset - self.base_offset > RELATIVE_OFFSET_MAX
+        )
+
+    def _waited_ms(self, now_ms: int, max_timestamp: int) -> int:
+        """By the records' own time where they have one, else by the clock since the segment was begun."""
+        if self.first_timestamp is None:
+            header = header_in(self.file(), 0)
+            self.first_timestamp = header.max_timestamp if header else NO_TIMESTAMP
+        return max_timestamp - self.first_timestamp if self.first_timestamp >= 0 else now_ms - self.created_ms
+
+    def close_indexes(self) -> None:
+        """The segment is closed, or the broker stops: the last row of the time index tells the largest timestamp."""
+        self._append_time_row()
+
+    def index_files(self) -> list[tuple[str, bytes]]:
+        """What the index files must hold. A worker may ask: a closed segment changes no more."""
+        return [
+            (self.offset_index.path, self.offset_index.to_bytes()),
+            (self.time_index.path, self.time_index.to_bytes()),
+        ]
+
+    def seal(self) -> None:
+        """The index files are written: memory is no longer needed."""
+        self.is_sealed = True
+        self.offset_index.leave_memory(len(self.offset_index))
+        self.time_index.leave_memory(len(self.time_index))
+
+    def activate(self) -> None:
+        """The indexes of a segment that was loaded come into memory, for the first append since."""
+        self.largest_indexed_timestamp()
+        self.offset_index.load()
+        self.time_index.load()
+        last = self.offset_index.last()
+        self.bytes_since_index_row = self.size - (last[1] if last else 0)
+        self.is_sealed = False
+
+    # ---- timestamps
+
+    def largest_indexed_timestamp(self) -> int:
+        """-1 if no record has one."""
+        if self.max_timestamp is None:
+            last = self.time_index.last()
+            self.max_timestamp, relative_offset = last or (NO_TIMESTAMP, 0)
+            self.offset_of_max_timestamp = self.base_offset + relative_offset
+        return self.max_timestamp
+
+    # ---- reading
+
+    def position_of(self, offset: int) -> int:
+        """Where the first batch that ends at or behind the offset begins; the segment's size if there is none."""
+        if offset <= self.base_offset or self.size == 0:
+            return 0
+        file = self.file()
+        slot = self.offset_index.slot_of_offset(offset - self.base_offset)
+        if slot + 1 < len(self.offset_index):
+            # Slices are cut at index rows: who reads on asks for the very batch that the next row names.
+            position = self.offset_index.row(slot + 1)[1]
+            header = header_in(file, position)
+            if header is not None and header.base_offset == offset:
+                return position
+        for position, header in iter_headers(file, self._row_position(slot), self.size):
+            if header.base_offset + header.last_offset_delta >= offset:
+                return position
+        return self.size
+
+    def end_of_batches(self, start: int, max_bytes: int, limit: int) -> int:
+        """The end of as many whole batches from `start` as fit; `start` itself if not even one does.
+
+        Cut at an index row where there is one: up to an index interval less than could be, but found without a walk.
+        """
+        if limit - start <= max_bytes:
+            return limit
+        position = self._row_position(self.offset_index.slot_of_position(start + max_bytes))
+        if start < position <= limit:
+            return position
+        end = start
+        for position, header in iter_headers(self.file(), start, limit):
+            if position + header.size_bytes > start + max_bytes:
+                break
+            end = position + header.size_bytes
+        return end
+
+    def end_of_batch(self, start: int) -> int:
+        header = header_in(self.file(), start)
+        assert header is not None, f"no batch at {start} of {self.path}"
+        return start + header.size_bytes
+
+    def _row_position(self, slot: int) -> int:
+        """The position that the row names, checked if it comes from a file; 0 for slot -1."""
+        if slot < 0:
+            return 0
+        relative_offset, position = self.offset_index.row(slot)
+        if not self.offset_index.is_in_memory:
+            header = header_in(self.file(), position)
+            if header is None or header.last_offset != self.base_offset + relative_offset:
+                self.offset_index.leave_memory(0)
+                return 0
+        return position
+
+    def next_offset(self) -> int | None:
+        """The offset behind the last batch, found from the last index row; None if the file does not end with one."""
+        next_offset, end = self.base_offset, 0
+        start = self._row_position(len(self.offset_index) - 1)
+        for position, header in iter_headers(self.file(), start, self.size):
+            next_offset, end = header.next_offset, position + header.size_bytes
+        return next_offset if end == self.size else None

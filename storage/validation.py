@@ -1,0 +1,220 @@
+"""What a batch must be before it is appended. Pure: it reads bytes and a configuration, and raises.
+
+Rules, Kafka's, all decided by the batch header:
+- From a client: exactly one batch per append, its base offset 0, as many records as offsets, no control batch, and a
+  sequence if there is a producer id. The broker's own appends may hold several batches and control batches.
+- Magic 2, the length that was sent, at most max.message.bytes, and a CRC-32C that matches.
+- Under CreateTime the timestamps lie within message.timestamp.before/after.max.ms of the broker's clock.
+
+Where the header cannot decide, the records are read: for null keys on a compacted topic, when the header's timestamps
+are out of range (the records may not be), and always under barnabas.record.validation=full. Otherwise the header is
+trusted: unlike Kafka, a producer whose header hides a timestamp or whose payload is nonsense behind a good CRC is not
+found out.
+"""
+
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+from barnabas.protocol.errors import (
+    CorruptMessage,
+    InvalidRecord,
+    InvalidTimestamp,
+    MessageTooLarge,
+    ProtocolError,
+    UnsupportedCompressionType,
+)
+from barnabas.protocol.records import (
+    HEADER_BYTES,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_TIMESTAMP,
+    BatchHeader,
+    Record,
+    crc_of,
+    header_at,
+    iter_records,
+    set_max_timestamp,
+)
+from barnabas.storage.log_config import LogConfig
+
+MAX_DECOMPRESSED_BYTES = 1 << 30
+"""What a batch may grow to when its records are read: far above any sane batch, below what hurts the machine."""
+
+_COMPRESSION_MASK = 0x07
+_LOG_APPEND_TIME_FLAG = 0x08
+_CONTROL_FLAG = 0x20
+_LAST_CODEC = 4
+_UNUSUAL_FLAGS = _CONTROL_FLAG | _LOG_APPEND_TIME_FLAG | _LAST_CODEC
+
+Batches = list[tuple[int, BatchHeader]]
+"""Position in the buffer and header of every batch."""
+
+
+class AppendOrigin(IntEnum):
+    CLIENT = 0
+    COORDINATOR = 1
+    """The broker itself: groups, transactions, metadata."""
+
+
+class RecordError(NamedTuple):
+    """Why one record of the batch was refused; the Produce response tells the client."""
+
+    batch_index: int
+    message: str
+
+
+class InvalidRecords(InvalidRecord):
+    def __init__(self, record_errors: list[RecordError]) -> None:
+        super().__init__(f"{len(record_errors)} records refused, the first because: {record_errors[0].message}")
+        self.record_errors = record_errors
+
+
+class InvalidTimestamps(InvalidTimestamp):
+    def __init__(self, record_errors: list[RecordError]) -> None:
+        super().__init__(f"{len(record_errors)} records refused, the first because: {record_errors[0].message}")
+        self.record_errors = record_errors
+
+
+def validate(data: memoryview, config: LogConfig, now_ms: int, origin: AppendOrigin) -> Batches:
+    """Every batch of the buffer; raises if any may not be appended. May set a header's timestamp right, in place."""
+    if origin is AppendOrigin.CLIENT:
+        return [(0, _check_client_batch(data, config, now_ms))]
+    return [(position, _check_own_batch(batch)) for position, batch in _split(data)]
+
+
+def _check_client_batch(data: memoryview, config: LogConfig, now_ms: int) -> BatchHeader:
+    header = _header(data, 0)
+    if header.batch_length + LOG_OVERHEAD != len(data):
+        _refuse_other_than_one_batch(data, header)
+    if header.base_offset != 0:
+        raise InvalidRecord(f"the base offset must be 0 but is {header.base_offset}")
+    if len(data) > config.max_message_bytes:
+        raise MessageTooLarge(f"a batch of {len(data)} bytes where max.message.bytes is {config.max_message_bytes}")
+    if crc_of(data) != header.crc:
+        raise CorruptMessage(f"the CRC {header.crc:#010x} does not match the batch")
+    if header.records_count <= 0 or header.records_count != header.last_offset_delta + 1:
+        raise InvalidRecord(f"{header.records_count} records with a last offset delta of {header.last_offset_delta}")
+    if header.attributes & _UNUSUAL_FLAGS:
+        _check_attributes(header.attributes, config)
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise InvalidRecord(f"sequence {header.base_sequence} from producer {header.producer_id}")
+    if _needs_records(header, config, now_ms):
+        return _check_records(data, header, config, now_ms)
+    return header
+
+
+def _header(data: memoryview, position: int) -> BatchHeader:
+    try:
+        header = header_at(data, position)
+    except ProtocolError:
+        raise CorruptMessage(f"{len(data) - position} bytes are too few for a batch") from None
+    if header.magic != MAGIC:
+        _refuse_magic(header.magic)
+    if header.batch_length < HEADER_BYTES - LOG_OVERHEAD:
+        raise CorruptMessage(f"a batch of length {header.batch_length}")
+    return header
+
+
+def _refuse_magic(magic: int) -> None:
+    if magic in (0, 1):
+        raise InvalidRecord(f"a batch of magic {magic}: only magic {MAGIC} is taken")
+    raise CorruptMessage(f"a batch of magic {magic}")
+
+
+def _refuse_other_than_one_batch(data: memoryview, first: BatchHeader) -> None:
+    size_bytes = first.batch_length + LOG_OVERHEAD
+    if size_bytes > len(data):
+        raise CorruptMessage(f"a batch of {size_bytes} bytes in {len(data)}")
+    raise InvalidRecord(f"{len(data) - size_bytes} bytes follow the batch: a partition takes one batch a request")
+
+
+def _check_attributes(attributes: int, config: LogConfig) -> None:
+    if attributes & _CONTROL_FLAG:
+        raise InvalidRecord("clients may not write control batches")
+    if attributes & _LOG_APPEND_TIME_FLAG and config.is_log_append_time:
+        raise InvalidTimestamp("a producer may not set the timestamp type to LogAppendTime")
+    if attributes & _COMPRESSION_MASK > _LAST_CODEC:
+        raise UnsupportedCompressionType(f"compression {attributes & _COMPRESSION_MASK}")
+
+
+def _needs_records(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
+    if config.compact or config.barnabas_record_validation == "full":
+        return True
+    if config.is_log_append_time:
+        return False
+    return not _timestamps_fit(header, config, now_ms) or bool(header.attributes & _LOG_APPEND_TIME_FLAG)
+
+
+def _timestamps_fit(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
+    oldest = now_ms - config.message_timestamp_before_max_ms
+    latest = now_ms + config.message_timestamp_after_max_ms
+    return header.max_timestamp <= latest and (
+        (oldest <= header.base_timestamp <= latest and oldest <= header.max_timestamp)
+        or header.base_timestamp == header.max_timestamp == NO_TIMESTAMP
+    )
+
+
+def _check_records(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> BatchHeader:
+    """Every record proves good, or all are refused."""
+    errors: list[RecordError] = []
+    max_timestamp, out_of_range = NO_TIMESTAMP, False
+    try:
+        for index, record in enumerate(iter_records(batch, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)):
+            max_timestamp = max(max_timestamp, record.timestamp)
+            if config.compact and record.key is None:
+                errors.append(RecordError(index, "a compacted topic takes no record without a key"))
+            elif not config.is_log_append_time and (message := _timestamp_error(record, config, now_ms)):
+                errors.append(RecordError(index, message))
+                out_of_range = True
+    except ProtocolError as error:
+        raise CorruptMessage(str(error)) from None
+    if errors:
+        raise InvalidTimestamps(errors) if out_of_range else InvalidRecords(errors)
+    return header if config.is_log_append_time else _with_true_timestamp(batch, header, max_timestamp)
+
+
+def _with_true_timestamp(batch: memoryview, header: BatchHeader, max_timestamp: int) -> BatchHeader:
+    """Kafka corrects a header that names another largest timestamp than its records, or the wrong type."""
+    if max_timestamp == header.max_timestamp and not header.attributes & _LOG_APPEND_TIME_FLAG:
+        return header
+    set_max_timestamp(batch, False, max_timestamp)
+    return header_at(batch)
+
+
+def _timestamp_error(record: Record, config: LogConfig, now_ms: int) -> str | None:
+    oldest = now_ms - config.message_timestamp_before_max_ms
+    latest = now_ms + config.message_timestamp_after_max_ms
+    if record.timestamp == NO_TIMESTAMP or oldest <= record.timestamp <= latest:
+        return None
+    return f"timestamp {record.timestamp} is out of range: it should be within [{oldest}, {latest}]"
+
+
+def _split(data: memoryview) -> Iterator[tuple[int, memoryview]]:
+    position = 0
+    while position < len(data):
+        end = position + _header(data, position).size_bytes
+        if end > len(data):
+            raise CorruptMessage(f"a batch of {end - position} bytes in {len(data) - position}")
+        yield position, data[position:end]
+        position = end
+
+
+def _check_own_batch(batch: memoryview) -> BatchHeader:
+    header = header_at(batch)
+    if crc_of(batch) != header.crc:
+        raise CorruptMessage(f"the CRC {header.crc:#010x} does not match the batch")
+    if header.last_offset_delta < 0:
+        raise InvalidRecord(f"a last offset delta of {header.last_offset_delta}")
+    return header
+
+
+def stamp_log_append_time(data: memoryview, batches: Batches, now_ms: int) -> Batches:
+    """The broker's time on every batch, in place. Only their headers change, and their CRCs."""
+    stamped = []
+    for position, header in batches:
+        batch = data[position : position + header.size_bytes]
+        set_max_timestamp(batch, True, now_ms)
+        stamped.append((position, header_at(batch)))
+    return stamped
+
