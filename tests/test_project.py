@@ -19,7 +19,9 @@ LAYERS = ("broker", "replication", "storage", "protocol")
 
 
 def sources(folder: str) -> list[Path]:
-    return sorted(path for path in (ROOT / folder).rglob("*.py"))
+    """The modules that live in the folder itself, not those it links to."""
+    found = (ROOT / folder).rglob("*.py")
+    return sorted(path for path in found if not any(parent.is_symlink() for parent in path.parents))
 
 
 def imported_modules(path: Path) -> Iterator[str]:
@@ -109,7 +111,7 @@ def build(kind: str, checkout: Path, out: Path) -> None:
 
 def expected_modules() -> set[str]:
     """Every module as it must be installed, derived from the folders and not from setup.py."""
-    own = {f"barnabas/{path.name}" for path in (ROOT / "barnabas").glob("*.py")}
+    own = {str(path.relative_to(ROOT)) for path in sources("barnabas")}
     mapped = {f"barnabas/{path.relative_to(ROOT)}" for layer in LAYERS for path in sources(layer)}
     return own | mapped
 

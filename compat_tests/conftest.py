@@ -1,0 +1,83 @@
+"""One broker and one process per client for all tests of a worker; topics keep the tests apart."""
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from compat_tests.harness import BROKERS, CLIENTS, KAFKA_LIBS, Broker, Client, Driver, missing
+
+# The limits that a user raises to send records of 10 MB; everything else is as it comes.
+SETTINGS = {"message.max.bytes": str(12 * 1024 * 1024)}
+
+
+def require(needs: Iterable[str | Path]) -> None:
+    """Skips where a component is missing; on a build machine that is a failure, so that nothing is skipped unseen."""
+    reason = missing(needs)
+    if reason and os.environ.get("CI"):
+        pytest.fail(reason, pytrace=False)
+    if reason:
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    name = os.environ.get("BROKER", "barnabas")
+    if name == "kafka":
+        require(("java", KAFKA_LIBS))
+    with BROKERS[name](tmp_path_factory.mktemp(name), SETTINGS) as broker:
+        yield broker
+        assert broker.process.poll() is None, "the broker ended during the tests"
+
+
+class Drivers:
+    """The drivers by the name of their client, made when first asked for."""
+
+    def __init__(self, bootstrap: str, folder: Path) -> None:
+        self.bootstrap = bootstrap
+        self.folder = folder
+        self.made: dict[str, Driver] = {}
+
+    def __getitem__(self, name: str) -> Driver:
+        if name not in self.made:
+            client = next(client for client in CLIENTS if client.name == name)
+            require(client.needs)
+            self.made[name] = Driver(client, self.bootstrap, self.folder / f"{name}.log")
+        return self.made[name]
+
+    def stop(self) -> None:
+        for driver in self.made.values():
+            driver.stop()
+
+
+@pytest.fixture(scope="session")
+def drivers(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drivers]:
+    drivers = Drivers(broker.bootstrap, tmp_path_factory.mktemp("drivers"))
+    try:
+        yield drivers
+    finally:
+        drivers.stop()
+
+
+def names(clients: Iterable[Client]) -> list[str]:
+    return [client.name for client in clients]
+
+
+@pytest.fixture(params=names(CLIENTS))
+def client(request: pytest.FixtureRequest, drivers: Drivers) -> Driver:
+    """Every client in turn."""
+    return drivers[request.param]
+
+
+@pytest.fixture(params=names(client for client in CLIENTS if client.admin))
+def admin(request: pytest.FixtureRequest, drivers: Drivers) -> Driver:
+    """Every client that can create and describe, in turn."""
+    return drivers[request.param]
+
+
+@pytest.fixture(scope="session")
+def now_ms() -> int:
+    """One moment for the whole run: old timestamps would fall to the retention of a week."""
+    return int(time.time() * 1000) - 3_600_000

@@ -1,0 +1,66 @@
+"""Topics and their configuration, from creation to deletion, by every client that has an admin."""
+
+import pytest
+
+from compat_tests.harness import Driver, DriverError, Record
+
+WEEK_MS = "604800000"
+
+
+def test_the_life_of_a_topic(admin: Driver) -> None:
+    topic = f"life-{admin.client.name}"
+    admin.ask("create_topic", topic=topic, partitions=3, configs={"retention.ms": WEEK_MS, "cleanup.policy": "compact"})
+    assert topic in admin.ask("list_topics")["topics"]
+    assert admin.ask("describe_topic", topic=topic) == {"partitions": 3}
+
+    admin.ask("create_partitions", topic=topic, partitions=5)
+    assert admin.ask("describe_topic", topic=topic) == {"partitions": 5}
+
+    admin.ask("delete_topic", topic=topic)
+    assert topic not in admin.ask("list_topics")["topics"]
+
+
+def test_the_configuration_of_a_topic_is_described_and_altered(admin: Driver) -> None:
+    topic = f"configured-{admin.client.name}"
+    admin.ask("create_topic", topic=topic, partitions=1, configs={"retention.ms": "1000000"})
+    configs = admin.ask("topic_configs", topic=topic)["configs"]
+    assert configs["retention.ms"] == "1000000"
+    assert configs["cleanup.policy"] == "delete"  # a default
+    assert configs["message.timestamp.type"] == "CreateTime"
+
+    changes = {"retention.ms": "2000000", "max.message.bytes": "5000"}
+    admin.ask("alter_topic_configs", topic=topic, configs=changes)
+    configs = admin.ask("topic_configs", topic=topic)["configs"]
+    assert {key: configs[key] for key in changes} == changes
+
+
+def test_records_before_an_offset_are_deleted(admin: Driver) -> None:
+    topic = f"cut-{admin.client.name}"
+    admin.ask("create_topic", topic=topic, partitions=1, configs={})
+    admin.produce(topic, [Record(value=b"%d" % number) for number in range(10)])
+    assert admin.ask("delete_records", topic=topic, partition=0, before=4) == {"low_watermark": 4}
+    assert admin.offsets(topic)["beginning"] == 4
+    assert [record.offset for record in admin.consume(topic, 6)] == [4, 5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize(
+    ("topic", "partitions", "configs", "error"),
+    [
+        pytest.param("offsets/../x", 1, {}, "(?i)invalid|error 17", id="not a name"),
+        pytest.param("none", 0, {}, "(?i)partition|error 37", id="no partitions"),
+        pytest.param("unknown", 1, {"retention.millis": "1"}, "(?i)config|error 40", id="unknown config"),
+        pytest.param("refused", 1, {"retention.ms": "soon"}, "(?i)config|error 40", id="value of the wrong type"),
+    ],
+)
+def test_a_topic_that_cannot_be_is_refused(
+    admin: Driver, topic: str, partitions: int, configs: dict[str, str], error: str
+) -> None:
+    with pytest.raises(DriverError, match=error):
+        admin.ask("create_topic", topic=topic, partitions=partitions, configs=configs)
+
+
+def test_a_topic_is_created_only_once(admin: Driver) -> None:
+    topic = f"once-{admin.client.name}"
+    admin.ask("create_topic", topic=topic, partitions=1, configs={})
+    with pytest.raises(DriverError, match=r"(?i)exists|error 36"):
+        admin.ask("create_topic", topic=topic, partitions=1, configs={})
