@@ -130,6 +130,8 @@ def alter(
 def _decide(alteration: Alteration, image: MetadataImage, schemas: ConfigSchemas, node_id: int) -> list[ConfigRecord]:
     resource = alteration.resource
     _check_entries(alteration.entries)
+    if resource.type == ResourceType.BROKER_LOGGER and alteration.replaces:
+        raise _invalid_request("The levels of loggers cannot be replaced all at once.")
     _check_resource(resource, node_id)
     current = image.configs.get(resource, {})
     schema = schemas.topic if resource.type == ResourceType.TOPIC else schemas.broker

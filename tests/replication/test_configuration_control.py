@@ -1,0 +1,166 @@
+import pytest
+
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages import alter_configs as legacy
+from barnabas.protocol.messages import incremental_alter_configs as incremental
+from barnabas.replication.configuration_control import ConfigOperation
+from barnabas.replication.image import ResourceType
+from barnabas.replication.image_delta import replayed
+from tests.replication.clusters import cluster, controller, new_topic, with_topics
+
+E = ErrorCode
+SET, DELETE, APPEND, SUBTRACT = ConfigOperation
+TOPIC, BROKER = ResourceType.TOPIC, ResourceType.BROKER
+
+
+@pytest.fixture
+def image():
+    return with_topics(cluster(1, 2), new_topic("orders", configs={"retention.ms": "5", "segment.ms": "7"}))
+
+
+def resource(resource_type, name, *configs):
+    entries = [incremental.AlterableConfig(name=key, config_operation=op, value=value) for key, op, value in configs]
+    return incremental.AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=entries)
+
+
+def alter(image, *resources, validate_only=False):
+    request = incremental.IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
+    return controller().incremental_alter_configs(request, image)
+
+
+def replace(image, *resources, validate_only=False):
+    request = legacy.AlterConfigsRequest(
+        resources=[
+            legacy.AlterConfigsResource(
+                resource_type=resource_type,
+                resource_name=name,
+                configs=[legacy.AlterableConfig(name=key, value=value) for key, value in configs],
+            )
+            for resource_type, name, configs in resources
+        ],
+        validate_only=validate_only,
+    )
+    return controller().alter_configs(request, image)
+
+
+def codes(response):
+    return [ErrorCode(result.error_code) for result in response.responses]
+
+
+KEPT = {"retention.ms": "5", "segment.ms": "7"}
+
+
+@pytest.mark.parametrize(
+    ("configs", "expected"),
+    [
+        ([("retention.ms", SET, "9")], {"retention.ms": "9", "segment.ms": "7"}),
+        ([("retention.ms", DELETE, None)], {"segment.ms": "7"}),
+        ([("retention.ms", DELETE, "ignored")], {"segment.ms": "7"}),
+        ([("flush.ms", DELETE, None)], KEPT),  # it was not set: nothing to do
+        ([("no.such.key", DELETE, None)], KEPT),  # neither was this, and removing it makes nothing worse
+        ([("cleanup.policy", APPEND, "compact")], {**KEPT, "cleanup.policy": "delete,compact"}),  # to the default
+        ([("cleanup.policy", APPEND, "delete")], {**KEPT, "cleanup.policy": "delete"}),  # it is there already
+        ([("cleanup.policy", SUBTRACT, "compact")], {**KEPT, "cleanup.policy": "delete"}),
+        ([("cleanup.policy", SUBTRACT, "delete,compact")], {**KEPT, "cleanup.policy": ""}),
+        ([], KEPT),
+    ],
+)
+def test_incremental_changes_touch_what_they_name(image, configs, expected):
+    records, response = alter(image, resource(TOPIC, "orders", *configs))
+    assert codes(response) == [E.NONE]
+    assert replayed(image, records).config(TOPIC, "orders") == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        (resource(TOPIC, "orders", ("retention.ms", SET, "soon")), E.INVALID_CONFIG),
+        (resource(TOPIC, "orders", ("retention.mss", SET, "5")), E.INVALID_CONFIG),
+        (resource(TOPIC, "orders", ("min.compaction.lag.ms", SET, "9"), ("max.compaction.lag.ms", SET, "8")),
+         E.INVALID_CONFIG),  # each is good, together they are not
+        (resource(TOPIC, "orders", ("retention.ms", SET, None)), E.INVALID_REQUEST),
+        (resource(TOPIC, "orders", ("retention.ms", APPEND, "5")), E.INVALID_CONFIG),  # no list
+        (resource(TOPIC, "orders", ("retention.mss", SUBTRACT, "5")), E.INVALID_CONFIG),
+        (resource(TOPIC, "orders", ("cleanup.policy", APPEND, "shred")), E.INVALID_CONFIG),
+        (resource(TOPIC, "orders", ("retention.ms", 9, "5")), E.INVALID_REQUEST),  # no such operation
+        (resource(TOPIC, "orders", ("retention.ms", SET, "5"), ("retention.ms", SET, "6")), E.INVALID_REQUEST),
+        (resource(TOPIC, "payments", ("retention.ms", SET, "5")), E.UNKNOWN_TOPIC_OR_PARTITION),
+        (resource(TOPIC, "payments", ("retention.ms", SET, "x")), E.INVALID_CONFIG),  # values before existence
+        (resource(TOPIC, "", ("retention.ms", SET, "5")), E.INVALID_REQUEST),  # topics share nothing
+        (resource(TOPIC, "a b", ("retention.ms", SET, "5")), E.INVALID_TOPIC_EXCEPTION),
+        (resource(BROKER, "", ("num.io.threads", SET, "9")), E.NONE),  # for all brokers
+        (resource(BROKER, "1", ("num.io.threads", SET, "9")), E.NONE),
+        (resource(BROKER, "1", ("log.cleaner.backoff", SET, "9")), E.NONE),
+        (resource(BROKER, "", ("log.cleaner.backoff", SET, "9")), E.INVALID_REQUEST),  # only for one at a time
+        (resource(BROKER, "1", ("node.id", SET, "9")), E.INVALID_REQUEST),  # never while it runs
+        (resource(BROKER, "1", ("num.io.threads", SET, "many")), E.INVALID_REQUEST),
+        (resource(BROKER, "1", ("num.io.thread", SET, "9")), E.INVALID_CONFIG),
+        (resource(BROKER, "2", ("num.io.threads", SET, "9")), E.INVALID_REQUEST),  # broker 1 was asked
+        (resource(BROKER, "one", ("num.io.threads", SET, "9")), E.INVALID_REQUEST),
+        (resource(BROKER, "-1", ("num.io.threads", SET, "9")), E.INVALID_REQUEST),
+        (resource(ResourceType.BROKER_LOGGER, "1", ("root", SET, "DEBUG")), E.INVALID_CONFIG),
+        (resource(ResourceType.BROKER_LOGGER, "2", ("root", SET, "DEBUG")), E.INVALID_REQUEST),
+        (resource(ResourceType.GROUP, "g", ("consumer.session.timeout.ms", SET, "9")), E.INVALID_REQUEST),
+        (resource(99, "x", ("y", SET, "z")), E.INVALID_REQUEST),
+    ],
+)  # fmt: skip
+def test_a_resource_is_changed_or_refused_as_a_whole(image, asked, code):
+    records, response = alter(image, asked)
+    assert codes(response) == [code]
+    assert bool(records) == (code == E.NONE)
+    assert bool(response.responses[0].error_message) == (code != E.NONE)
+
+
+def test_a_broker_that_is_not_registered_has_no_configuration():
+    _, response = alter(cluster(2), resource(BROKER, "1", ("num.io.threads", SET, "9")))
+    assert codes(response) == [E.BROKER_ID_NOT_REGISTERED]
+
+
+def test_each_resource_stands_alone_and_one_named_twice_falls_twice(image):
+    records, response = alter(
+        image,
+        resource(TOPIC, "orders", ("retention.ms", SET, "1")),
+        resource(BROKER, "", ("num.io.threads", SET, "9")),
+        resource(TOPIC, "orders", ("retention.ms", SET, "2")),
+    )
+    assert codes(response) == [E.INVALID_REQUEST, E.NONE, E.INVALID_REQUEST]
+    assert [(record.name, record.value) for record in records] == [("num.io.threads", "9")]
+
+
+def test_a_value_that_stays_makes_a_record_only_for_a_broker(image):
+    records, _ = alter(image, resource(TOPIC, "orders", ("retention.ms", SET, "5")))
+    assert not records
+    image = replayed(image, alter(image, resource(BROKER, "1", ("num.io.threads", SET, "9"))).records)
+    records, _ = alter(image, resource(BROKER, "1", ("num.io.threads", SET, "9")))
+    assert len(records) == 1  # this is how a broker is told to read its files again
+
+
+def test_the_legacy_request_replaces_everything(image):
+    records, response = replace(image, (TOPIC, "orders", [("cleanup.policy", "compact"), ("segment.ms", "7")]))
+    assert codes(response) == [E.NONE]
+    assert replayed(image, records).config(TOPIC, "orders") == {"cleanup.policy": "compact", "segment.ms": "7"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        ((TOPIC, "orders", [("retention.ms", None)]), E.INVALID_REQUEST),
+        ((TOPIC, "orders", [("retention.ms", "1"), ("retention.ms", "2")]), E.INVALID_REQUEST),
+        ((TOPIC, "orders", [("retention.ms", "x")]), E.INVALID_CONFIG),
+        ((TOPIC, "payments", []), E.UNKNOWN_TOPIC_OR_PARTITION),
+        ((ResourceType.BROKER_LOGGER, "1", [("root", "DEBUG")]), E.INVALID_REQUEST),  # unlike the incremental one
+        ((TOPIC, "orders", []), E.NONE),  # everything goes back to the defaults
+    ],
+)
+def test_the_legacy_request_has_the_same_rules(image, asked, code):
+    records, response = replace(image, asked)
+    assert codes(response) == [code]
+    assert bool(records) == (code == E.NONE)
+
+
+def test_validate_only_answers_but_decides_nothing(image):
+    records, response = replace(image, (TOPIC, "orders", []), validate_only=True)
+    assert (list(records), codes(response)) == ([], [E.NONE])
+    asked = resource(TOPIC, "orders", ("retention.ms", SET, "x"))
+    records, response = alter(image, asked, validate_only=True)
+    assert (list(records), codes(response)) == ([], [E.INVALID_CONFIG])
