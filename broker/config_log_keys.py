@@ -79,9 +79,14 @@ class TimeKeys(Config):
         None,
         "The default of the topic key segment.jitter.ms, before log.roll.jitter.hours.",
         update_mode=UpdateMode.CLUSTER_WIDE,
+        honoured=False,
     )
     log_roll_jitter_hours: int = int32(
-        "log.roll.jitter.hours", 0, at_least(0), "The default of the topic key segment.jitter.ms, in hours."
+        "log.roll.jitter.hours",
+        0,
+        at_least(0),
+        "The default of the topic key segment.jitter.ms, in hours.",
+        honoured=False,
     )
     log_flush_interval_ms: int | None = long(
         "log.flush.interval.ms",
@@ -114,6 +119,7 @@ class LogManagerKeys(Config):
         60_000,
         at_least(0),
         "How often the log start offsets are written down.",
+        honoured=False,
     )
     num_recovery_threads_per_data_dir: int = int32(
         "num.recovery.threads.per.data.dir",

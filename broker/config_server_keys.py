@@ -162,15 +162,17 @@ class TopicKeys(Config):
         "producer.id.expiration.check.interval.ms",
         600_000,
         at_least(1),
-        "How often Kafka looks for such producers. Here each log has its own deadline.",
-        honoured=False,
+        "How often a log that remembers such producers looks for them.",
         internal=True,
     )
 
 
 class MetadataKeys(Config):
     metadata_log_dir: str | None = string(
-        "metadata.log.dir", None, "Where the metadata log lies; not set: in the first of log.dirs."
+        "metadata.log.dir",
+        None,
+        "Where the metadata log lies; not set: in the first of log.dirs.",
+        honoured=False,
     )
     metadata_log_max_record_bytes_between_snapshots: int = long(
         "metadata.log.max.record.bytes.between.snapshots",
@@ -191,10 +193,16 @@ class MetadataKeys(Config):
         "metadata.log.segment.ms", 604_800_000, "The age at which a segment of the metadata log is closed."
     )
     metadata_max_retention_bytes: int = long(
-        "metadata.max.retention.bytes", 104_857_600, "How many bytes of metadata segments and snapshots are kept."
+        "metadata.max.retention.bytes",
+        104_857_600,
+        "How many bytes of metadata segments and snapshots are kept.",
+        honoured=False,
     )
     metadata_max_retention_ms: int = long(
-        "metadata.max.retention.ms", 604_800_000, "How long metadata segments and snapshots are kept."
+        "metadata.max.retention.ms",
+        604_800_000,
+        "How long metadata segments and snapshots are kept.",
+        honoured=False,
     )
     metadata_max_idle_interval_ms: int = int32(
         "metadata.max.idle.interval.ms",

@@ -211,6 +211,7 @@ class LogConfig(Config):
         at_least(1),
         "How many replicas must be in sync for a produce with acks=all to be taken.",
         broker_keys=("min.insync.replicas",),
+        honoured=False,
     )
     preallocate: bool = boolean(
         "preallocate",
@@ -264,6 +265,7 @@ class LogConfig(Config):
         at_least(0),
         "The most that segment.ms is shortened by, at random, so that many logs do not roll at once.",
         broker_keys=("log.roll.jitter.ms", "log.roll.jitter.hours"),
+        honoured=False,
     )
     segment_ms: int = long(
         "segment.ms",

@@ -1,7 +1,7 @@
 """Apache Kafka itself, to compare with: its jars, and a way to run a small Java program against them.
 
-The jars lie in .cache/kafka-4.3.0/libs, where `make setup` puts them, or where KAFKA_LIBS says. Without them, or without
-Java, a test is skipped with the reason; on CI that is a failure: a comparison that does not run there is lost.
+The jars lie in .cache/kafka-4.3.0/libs, where `make setup` puts them, or where KAFKA_LIBS says. Without them or Java
+a test is skipped with the reason; on CI that is a failure: a comparison that does not run there is lost.
 """
 
 import os
