@@ -1,0 +1,159 @@
+"""Our codec beside two that share no code with it: kafka-python's, and Apache Kafka's own.
+
+The same value must become the same bytes on both sides, and the same bytes the same value. Records are opaque here.
+"""
+
+import json
+import warnings
+from base64 import b64decode
+from functools import cache
+from io import BytesIO
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kafka.protocol.schemas import StructField, load_json
+
+from barnabas.protocol.schema import Field, decode, default_of, encode
+from barnabas.protocol.types import uuid_of_text
+from tests.kafka_jars import run_java
+from tests.protocol.declared import declared_messages, every_version, generate
+from tests.protocol.kafka_schemas import snake_case, versions
+
+NO_CLIENT_READS_IT = "a record of the cluster's metadata or of a Raft log: only Kafka itself has a codec for it"
+WITHOUT_KAFKA_PYTHON = dict.fromkeys(
+    (
+        *("RegisterBrokerRecord", "UnregisterBrokerRecord", "BrokerRegistrationChangeRecord", "FenceBrokerRecord"),
+        *("UnfenceBrokerRecord", "TopicRecord", "RemoveTopicRecord", "PartitionRecord", "PartitionChangeRecord"),
+        *("ConfigRecord", "ProducerIdsRecord", "FeatureLevelRecord", "NoOpRecord", "BeginTransactionRecord"),
+        *("EndTransactionRecord", "AbortTransactionRecord", "RegisterControllerRecord", "LeaderChangeMessage"),
+        *("SnapshotHeaderRecord", "SnapshotFooterRecord", "KRaftVersionRecord", "VotersRecord"),
+    ),
+    NO_CLIENT_READS_IT,
+)
+EXAMPLES_FOR_JAVA = 12
+"""Of each version of each message, in one run of one Java process."""
+
+
+@cache
+def kafka_python_schema(name: str) -> dict[str, Any] | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of their way to open the file
+        try:
+            schema: dict[str, Any] = load_json(name)
+        except FileNotFoundError:
+            return None
+    return schema
+
+
+def known_to_kafka_python(cls: Any, version: int) -> bool:
+    schema = kafka_python_schema(cls.__name__)
+    return schema is not None and version in versions(schema["validVersions"])
+
+
+def test_every_version_is_compared_with_kafka_python_unless_its_message_is_named_here():
+    missing = {cls.__name__ for cls, version in every_version() if not known_to_kafka_python(cls, version)}
+    assert missing == set(WITHOUT_KAFKA_PYTHON)
+
+
+@pytest.mark.parametrize("message", [each for each in every_version() if known_to_kafka_python(*each)], ids=repr)
+def test_kafka_python_reads_what_we_write_and_writes_what_we_read(message):
+    cls, version = message
+    schema = kafka_python_schema(cls.__name__)
+    oracle = StructField(schema)
+    flexible = version in versions(schema["flexibleVersions"])
+    form = {"version": version, "compact": flexible, "tagged": flexible}
+
+    @settings(max_examples=20, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(st.randoms(use_true_random=False))
+    def check(random: Random) -> None:
+        value = generate(cls, version, random)
+        encoded = bytes(encode(value, version))
+        assert decode(cls, version, encoded) == value
+        assert oracle.encode(_to_dict(value, version), **form) == encoded
+        assert _of_dict(oracle.decode(BytesIO(encoded), **form), cls, version) == value
+
+    check()
+
+
+def _to_dict(value: Any, version: int) -> dict[str, Any]:
+    """What kafka-python encodes. A tagged field that has its default is left out: they would write some of those."""
+    theirs = {}
+    for field in value.__fields__:
+        ours = getattr(value, field.name)
+        if field.in_version(version) and not (field.tag is not None and ours == default_of(field)):
+            theirs[field.name] = _to_plain(field, ours, version)
+    return theirs
+
+
+def _to_plain(field: Field, ours: Any, version: int) -> Any:
+    if ours is None:
+        return None
+    if field.kind == "uuid":
+        return UUID(bytes=ours)
+    if field.kind == "struct":
+        return _to_dict(ours, version)
+    if field.kind != "array":
+        return ours
+    if isinstance(field.of, Field):
+        return [_to_plain(field.of, item, version) for item in ours]
+    return [_to_dict(item, version) for item in ours]
+
+
+def _of_dict(theirs: dict[str, Any], cls: Any, version: int) -> Any:
+    """Our message from a dict of its fields; one that is not there has its default."""
+    values = {}
+    for field in cls.__fields__:
+        present = field.in_version(version) and field.name in theirs
+        values[field.name] = _of_plain(field, theirs[field.name], version) if present else default_of(field)
+    return cls(**values)
+
+
+def _of_plain(field: Field, theirs: Any, version: int) -> Any:
+    if theirs is None:
+        return default_of(field) if field.kind == "uuid" else None  # kafka-python reads zeros as None
+    if field.kind == "uuid":
+        return theirs.bytes if isinstance(theirs, UUID) else uuid_of_text(theirs)
+    if field.kind == "struct":
+        return _of_dict(theirs, field.of, version)
+    if field.kind != "array":
+        return b64decode(theirs) if field.kind in ("bytes", "records") and isinstance(theirs, str) else theirs
+    if isinstance(field.of, Field):
+        return [_of_plain(field.of, item, version) for item in theirs]
+    return [_of_dict(item, field.of, version) for item in theirs]
+
+
+def test_kafka_itself_reads_and_writes_every_version_of_every_message_as_we_do():
+    random = Random(20)
+    values = [(*each, generate(*each, random)) for each in every_version() for _ in range(EXAMPLES_FOR_JAVA)]
+    lines = [f"{cls.__name__} {version} {encode(value, version).hex()}" for cls, version, value in values]
+    answers = run_java("MessageProbe.java", "\n".join(lines)).splitlines()
+    assert {cls for cls, _, _ in values} == set(declared_messages())
+    assert len(answers) == len(lines)
+    for (cls, version, value), line, answer in zip(values, lines, answers):
+        rewritten, _, seen = answer.partition(" ")
+        assert rewritten == line.split(" ")[2], f"{cls.__name__} v{version} {value}: {seen}"
+        assert _of_dict(_in_snake_case(json.loads(seen)), cls, version) == _without_records(value), line
+
+
+def _in_snake_case(seen: Any) -> Any:
+    if isinstance(seen, list):
+        return [_in_snake_case(item) for item in seen]
+    if isinstance(seen, dict):
+        return {snake_case(name.replace("kRaft", "kraft")): _in_snake_case(value) for name, value in seen.items()}
+    return seen
+
+
+def _without_records(value: Any) -> Any:
+    """Kafka's JSON shows records as nothing, whatever they hold."""
+    for field in value.__fields__:
+        inner = getattr(value, field.name)
+        if field.kind == "records" and inner:
+            setattr(value, field.name, b"")
+        for item in inner if isinstance(inner, list) else ():
+            if hasattr(item, "__fields__"):
+                _without_records(item)
+    return value
