@@ -84,6 +84,8 @@ class Files(Protocol):
 
     def free_bytes(self, path: str) -> int: ...
 
+    def total_bytes(self, path: str) -> int: ...
+
     def lock(self, path: str) -> Lock:
         """BlockingIOError if another process, or another broker of this one, holds it."""
         ...
@@ -238,6 +240,10 @@ class OsFiles:
     def free_bytes(self, path: str) -> int:
         status = os.statvfs(path)
         return status.f_bavail * status.f_frsize
+
+    def total_bytes(self, path: str) -> int:
+        status = os.statvfs(path)
+        return status.f_blocks * status.f_frsize
 
     def lock(self, path: str) -> OsLock:
         return OsLock(path)

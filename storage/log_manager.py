@@ -15,7 +15,7 @@ Rules:
 from collections.abc import Callable, Iterator, Sequence
 
 from barnabas.protocol.errors import KafkaStorageError, UnknownTopicOrPartition
-from barnabas.protocol.types import TopicPartition, Uuid, uuid_text
+from barnabas.protocol.types import TopicPartition, Uuid
 from barnabas.storage.checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -43,7 +43,7 @@ from barnabas.storage.metadata_files import (
 from barnabas.storage.producer_state import ProducerState
 from barnabas.storage.recovery import LoadedLog, LogLoader
 from barnabas.storage.seams import Clock, Report, Timer, Workers
-from barnabas.storage.segment import Segment
+from barnabas.storage.segment import LOG_SUFFIX, Segment
 
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
@@ -216,6 +216,21 @@ class LogManager:
                 raise log_dir.go_offline(error) from error
         return log
 
+    def opened(self, topic_partition: TopicPartition) -> Log | None:
+        """The log if it is open. One that is not asks for its configuration when it is opened."""
+        return self._logs.get(topic_partition)
+
+    def sizes(self, log_dir: LogDir) -> Iterator[tuple[TopicPartition, int]]:
+        """The bytes of each log in the dir. One that is not open is measured, not opened."""
+        for topic_partition, owner in self._dirs.items():
+            if owner is log_dir:
+                log = self._logs.get(topic_partition)
+                yield topic_partition, self._measure(log_dir, topic_partition) if log is None else log.size_bytes
+
+    def _measure(self, log_dir: LogDir, topic_partition: TopicPartition) -> int:
+        entries = self._files.scandir(f"{log_dir.path}/{topic_partition}")
+        return sum(entry.size_bytes for entry in entries if entry.name.endswith(LOG_SUFFIX))
+
     def _open_log(self, topic_partition: TopicPartition, *, is_clean: bool) -> Log:
         log_dir = self._dirs[topic_partition]
         config = self._config_of(topic_partition.topic)
@@ -243,7 +258,7 @@ class LogManager:
             if log.topic_id == topic_id:
                 log.config = config
                 return log
-            self._move_aside(log)
+            self.move_aside(topic_partition, "it belongs to an earlier topic of that name")
         log_dir = self._emptiest_dir()
         try:
             return self._create(log_dir, topic_partition, topic_id, config)
@@ -253,9 +268,8 @@ class LogManager:
     def _create(self, log_dir: LogDir, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
         path = f"{log_dir.path}/{topic_partition}"
         self._files.makedirs(path)
-        write_file(
-            self._files, f"{path}/{PARTITION_METADATA}", encode_partition_metadata(topic_id), sync=False, is_new=True
-        )
+        metadata = encode_partition_metadata(topic_id)
+        write_file(self._files, f"{path}/{PARTITION_METADATA}", metadata, sync=False, is_new=True)
         segment = Segment(path, 0, self._cache, self._clock.now_ms())
         segment.create()
         loaded = LoadedLog([segment], 0, 0, 0, ProducerState(), LeaderEpochs(), is_clean=False)
@@ -290,13 +304,11 @@ class LogManager:
             self._remove_later(target, delay_ms)
             self._report.info(f"{topic_partition}: deleted", topic_partition=str(topic_partition))
 
-    def _move_aside(self, log: Log) -> None:
-        target = self._rename(log.topic_partition, STRAY_SUFFIX)
-        topic_id = uuid_text(log.topic_id) if log.topic_id else "unknown"
-        self._report.warning(
-            f"{log.topic_partition}: a log of an earlier topic of that name (id {topic_id}) was moved to {target}",
-            topic_partition=str(log.topic_partition),
-        )
+    def move_aside(self, topic_partition: TopicPartition, reason: str) -> None:
+        """For a log that the cluster's metadata do not know: a person may want it, nobody else does."""
+        target = self._rename(topic_partition, STRAY_SUFFIX)
+        text = f"{topic_partition}: {reason}; its log was moved to {target}"
+        self._report.warning(text, topic_partition=str(topic_partition))
 
     def _rename(self, topic_partition: TopicPartition, suffix: str) -> str:
         log_dir = self._dirs[topic_partition]

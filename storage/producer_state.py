@@ -111,7 +111,7 @@ class ProducerState:
             return duplicate
         if header.producer_epoch < entry.producer_epoch:
             raise InvalidProducerEpoch(
-                f"epoch {header.producer_epoch} of producer {header.producer_id}: {entry.producer_epoch} was seen before"
+                f"producer {header.producer_id} has epoch {header.producer_epoch}, but {entry.producer_epoch} was seen"
             )
         if not header.is_control:
             if sequences:
