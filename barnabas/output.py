@@ -8,14 +8,15 @@ Rules:
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from barnabas.protocol.records import Record
+if TYPE_CHECKING:  # most commands print no record, and its module is not cheap to load
+    from barnabas.protocol.records import Record
 
 _PERCENT = "\ue000"
 """Stands for a literal percent sign while a format is taken apart."""
 
-Formatter = Callable[[str, int, Record], bytes]
+Formatter = Callable[[str, int, "Record"], bytes]
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -88,7 +89,7 @@ def record_format(template: str, *, raw: bool = False) -> Formatter:
         parts += [_FIELDS[part[0]], _literal(part[1:])]
     shown = _as_is if raw else _shown
 
-    def formatter(topic: str, partition: int, record: Record) -> bytes:
+    def formatter(topic: str, partition: int, record: "Record") -> bytes:
         return b"".join([shown(part(topic, partition, record)) for part in parts])
 
     return formatter
@@ -119,7 +120,7 @@ def _or_null(data: bytes | None) -> bytes:
     return b"null" if data is None else data
 
 
-def _headers(record: Record) -> bytes:
+def _headers(record: "Record") -> bytes:
     return b",".join(key.encode(errors="surrogateescape") + b"=" + _or_null(value) for key, value in record.headers)
 
 
@@ -160,14 +161,14 @@ def record_json() -> Formatter:
 
     encode = JSONEncoder(ensure_ascii=False).encode
 
-    def formatter(topic: str, partition: int, record: Record) -> bytes:
+    def formatter(topic: str, partition: int, record: "Record") -> bytes:
         about = {"topic": topic, "partition": partition}
         return encode(about | record_fields(record)).encode() + b"\n"
 
     return formatter
 
 
-def record_fields(record: Record) -> dict[str, Any]:
+def record_fields(record: "Record") -> dict[str, Any]:
     """The record as JSON has it."""
     return {
         "offset": record.offset,

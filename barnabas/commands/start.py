@@ -9,12 +9,16 @@ import errno
 import os
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from barnabas.broker.report import LEVELS, JsonReport, TextReport
 from barnabas.options import Arguments, Command, Failure, Option, key_value, one_of, port_number
 from barnabas.protocol.errors import InvalidConfig, KafkaStorageError
 
+if TYPE_CHECKING:
+    from barnabas.broker.server import BrokerServer
+
+OTHER_DATA_DIR = "is another broker using it? choose another --data-dir"
 DEFAULT_LISTENER = "PLAINTEXT://127.0.0.1:9092"
 
 
@@ -36,21 +40,18 @@ def _report(log_format: str, level: str) -> TextReport | JsonReport:
 
 
 def _run(properties: dict[str, str], report: TextReport | JsonReport) -> int:
-    from barnabas.broker.config import BrokerProperties
     from barnabas.broker.server import BrokerServer
 
     try:
-        server = BrokerServer(BrokerProperties(static=properties), report=report)
-        server.start()
+        server = BrokerServer(properties, report=report)
+        _stop_on_signals(server)
+        server.run(lambda: _say_ready(server))
     except InvalidConfig as error:
-        raise Failure(error.message, "" if "did you mean" in error.message else "see docs/configuration.md") from None
+        raise Failure(error.message) from None
     except KafkaStorageError as error:
-        raise Failure(error.message, "another broker may be using it: choose another --data-dir") from None
+        raise Failure(error.message, OTHER_DATA_DIR) from None
     except OSError as error:
         raise _explained(error, properties) from None
-    _stop_on_signals(server)
-    _say_ready(server)
-    server.run_forever()
     return 0
 
 
@@ -110,22 +111,23 @@ def _make_ephemeral_dir() -> str:
 # ---- running
 
 
-def _stop_on_signals(server: Any) -> None:
+def _stop_on_signals(server: "BrokerServer") -> None:
     import signal
 
     def stop(signal_number: int, _frame: object) -> None:
         if signal_number == signal.SIGINT:
             signal.signal(signal.SIGINT, lambda *_: os._exit(130))
-        server.stop()
+        server.loop.call_from_thread(server.stop)
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
 
 
-def _say_ready(server: Any) -> None:
+def _say_ready(server: "BrokerServer") -> None:
     config = server.config
-    host, port = server.address
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    listener = server.listeners[0]
+    host = listener.host or "0.0.0.0"
+    address = f"[{host}]:{listener.port}" if ":" in host else f"{host}:{listener.port}"
     data = ",".join(config.log_dirs)
     try:
         print(f"barnabas is ready on {address} (node {config.node_id}, data {data}, {_age_ms()} ms)", flush=True)
@@ -156,7 +158,7 @@ def _explained(error: OSError, properties: Mapping[str, str]) -> Failure:
         return Failure(f"cannot listen on {listeners}: {_reason(error)}", "choose another --host or --port")
     data = properties.get("log.dirs", "./data")
     if isinstance(error, BlockingIOError):
-        return Failure(f"data directory {data} is locked", "another broker is using it: choose another --data-dir")
+        return Failure(f"data directory {data} is locked", OTHER_DATA_DIR)
     about = error.filename or data
     return Failure(f"cannot use {about}: {_reason(error)}", "choose another --data-dir")
 

@@ -1,0 +1,163 @@
+"""`barnabas start` as a real process: it says when it is ready, stops cleanly, and explains why it cannot start."""
+
+import json
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from barnabas.commands.start import with_address
+from tests.barnabas.processes import broker, environment, failed_start, one_line, run
+
+
+@pytest.mark.parametrize(
+    ("properties", "host", "port", "expected"),
+    [
+        ({}, None, 0, "PLAINTEXT://127.0.0.1:0"),
+        ({}, "0.0.0.0", None, "PLAINTEXT://0.0.0.0:9092"),
+        ({}, "::1", 1, "PLAINTEXT://[::1]:1"),
+        ({"listeners": "PLAINTEXT://:9092"}, None, 1, "PLAINTEXT://:1"),
+        (  # the controller's listener is not the clients'
+            {"listeners": "CONTROLLER://:9093,PLAINTEXT://:9092", "controller.listener.names": "CONTROLLER"},
+            None,
+            1,
+            "CONTROLLER://:9093,PLAINTEXT://:1",
+        ),
+        ({"listeners": "A://h:1,B://h:2"}, None, 3, "A://h:3,B://h:2"),
+    ],
+)
+def test_host_and_port_change_the_first_listener(
+    properties: dict[str, str], host: str | None, port: int | None, expected: str
+) -> None:
+    assert with_address(properties, host, port) == expected
+
+
+def test_one_line_says_that_it_is_ready() -> None:
+    with broker("--port", "0", "--ephemeral") as running:
+        assert running.host == "127.0.0.1"
+        assert running.port > 0
+        assert running.node_id == 1
+        assert 0 < running.start_up_ms < 10_000
+        with socket.create_connection((running.host, running.port)):
+            pass
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_it_cleanly(tmp_path: Path, number: int) -> None:
+    with broker("--port", "0", "--data-dir", str(tmp_path)) as running:
+        env = environment(BARNABAS_BOOTSTRAP_SERVERS=running.bootstrap_servers)
+        assert run("produce", "orders", stdin=b"hello\n", env=env).returncode == 0
+        status, err = running.signal(number)
+    assert status == 0
+    assert "Traceback" not in err
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None:
+    for _ in range(2):
+        with broker("--port", "0", "--data-dir", str(tmp_path)) as running:
+            env = environment(BARNABAS_BOOTSTRAP_SERVERS=running.bootstrap_servers)
+            assert run("produce", "orders", stdin=b"hello\n", env=env).returncode == 0
+            running.signal(signal.SIGTERM)
+    with broker("--port", "0", "--data-dir", str(tmp_path)) as running:
+        env = environment(BARNABAS_BOOTSTRAP_SERVERS=running.bootstrap_servers)
+        assert run("consume", "orders", env=env).stdout == b"hello\nhello\n"
+
+
+def test_ephemeral_data_goes_away() -> None:
+    with broker("--port", "0", "--ephemeral") as running:
+        assert os.path.isdir(running.data)
+        running.signal(signal.SIGTERM)
+        assert not os.path.exists(running.data)
+
+
+def test_data_is_in_the_current_directory_by_default(tmp_path: Path) -> None:
+    with broker("--port", "0", cwd=str(tmp_path)) as running:
+        assert running.data == "./data"
+        assert (tmp_path / "data" / "meta.properties").exists()
+
+
+def test_a_properties_file_is_read_and_options_win_over_it(tmp_path: Path) -> None:
+    config = tmp_path / "server.properties"
+    config.write_text(f"node.id=5\nlisteners=PLAINTEXT://127.0.0.1:1\nlog.dirs={tmp_path}/a\nnum.partitions=4\n")
+    with broker("--config", str(config), "--port", "0", "--set", "num.partitions=2") as running:
+        assert (running.node_id, running.data) == (5, f"{tmp_path}/a")
+        env = environment(BARNABAS_BOOTSTRAP_SERVERS=running.bootstrap_servers)
+        run("produce", "orders", stdin=b"hello\n", env=env)
+        (topic,) = json.loads(run("topics", "list", "--json", env=env).stdout)
+        assert topic["num_partitions"] == 2
+
+
+def test_the_log_is_json_lines_if_asked_for() -> None:
+    with broker("--port", "0", "--ephemeral", "--log-format", "json") as running:
+        env = environment(BARNABAS_BOOTSTRAP_SERVERS=running.bootstrap_servers)
+        run("topics", "create", "orders", "--partitions", "3", env=env)
+        _, err = running.signal(signal.SIGTERM)
+    lines = [json.loads(line) for line in err.splitlines()]
+    assert all({"time", "level", "text"} <= line.keys() for line in lines)
+    assert any("orders" in line["text"] for line in lines)
+
+
+def test_a_taken_port_is_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        status, err = failed_start("--ephemeral", "--port", str(taken.getsockname()[1]))
+    assert status == 1
+    assert "the port is in use" in err
+    assert one_line(err)
+
+
+def test_an_address_that_is_not_ours_is_one_line() -> None:
+    status, err = failed_start("--ephemeral", "--port", "0", "--host", "192.0.2.1")
+    assert status == 1
+    assert "cannot listen on" in err
+    assert one_line(err)
+
+
+def test_a_data_directory_that_is_in_use_is_one_line(tmp_path: Path) -> None:
+    with broker("--port", "0", "--data-dir", str(tmp_path)):
+        status, err = failed_start("--port", "0", "--data-dir", str(tmp_path))
+    assert status == 1
+    assert str(tmp_path) in err
+    assert "--data-dir" in err
+    assert one_line(err)
+
+
+def test_a_data_directory_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    status, err = failed_start("--port", "0", "--data-dir", str(tmp_path / "file" / "data"))
+    assert status == 1
+    assert str(tmp_path / "file") in err
+    assert one_line(err)
+
+
+@pytest.mark.parametrize(
+    ("setting", "complaint"),
+    [
+        ("num.partition=3", "did you mean num.partitions?"),
+        ("num.partitions=three", "num.partitions"),
+        ("num.partitions=0", "num.partitions"),
+        ("listeners=SSL://127.0.0.1:0", "only PLAINTEXT is served yet"),
+    ],
+)
+def test_a_bad_setting_is_one_line(setting: str, complaint: str) -> None:
+    status, err = failed_start("--ephemeral", "--set", setting)
+    assert status == 1
+    assert complaint in err
+    assert one_line(err)
+
+
+def test_a_missing_properties_file_is_one_line(tmp_path: Path) -> None:
+    status, err = failed_start("--config", str(tmp_path / "missing.properties"))
+    assert status == 1
+    assert "missing.properties: no such file or directory" in err
+    assert one_line(err)
+
+
+def test_a_failed_start_leaves_no_temporary_directory(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = run("start", "--ephemeral", "--port", port, env=environment(TMPDIR=str(tmp_path)))
+    assert done.returncode == 1
+    assert list(tmp_path.iterdir()) == []
