@@ -32,10 +32,11 @@ def produce(request: Request) -> Answer:
 
 
 def wait_until_sent(producer: KafkaProducer) -> None:
-    """With acks=0 version 2 calls a record sent once it is queued, sleeps, and close() throws the queue away."""
+    """With acks=0 version 2 queues the bytes and forgets them until something else is sent: here, Metadata."""
+    producer._metadata.request_update()
+    producer._sender.wakeup()
     connections = producer._sender._client._conns.values()
     while any(connection._send_buffer or connection._protocol.bytes_to_send for connection in connections):
-        producer._sender.wakeup()
         time.sleep(0.01)
 
 
