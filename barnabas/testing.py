@@ -3,8 +3,8 @@
     with Broker(topics={"orders": 3}) as broker:
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
 
-It listens on a free port of 127.0.0.1, keeps its data in a temporary directory, runs on a thread of its own and is gone,
-with its thread, its files and its sockets, when the block ends.
+It listens on a free port of 127.0.0.1, keeps its data in a temporary directory, runs on a thread of its own and is
+gone, with its thread, its files and its sockets, when the block ends.
 """
 
 import shutil
@@ -15,10 +15,16 @@ from types import TracebackType
 from typing import Self
 
 from barnabas.broker.loop import Loop
+from barnabas.broker.promise import Promise
 from barnabas.broker.report import TextReport
 from barnabas.broker.server import BrokerServer
 from barnabas.protocol.errors import KafkaError
-from barnabas.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from barnabas.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from barnabas.storage.seams import Report
 
 _START_TIMEOUT_S = 30
@@ -70,8 +76,11 @@ class Broker:
             error = self._error
             self.stop()
             raise error
-        if self._topics:
+        try:
             self.create_topics(self._topics)
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def create_topics(self, topics: Mapping[str, int], config: Mapping[str, str] | None = None) -> None:
@@ -95,10 +104,14 @@ class Broker:
             assert self._server is not None
             self._server.broker.controller.submit(
                 lambda controller, image: controller.create_topics(request, image)
-            ).then(created)
+            ).when_done(created)
 
-        def created(response: object) -> None:
-            errors.extend(f"{topic.name}: {topic.error_message}" for topic in response.topics if topic.error_code)  # type: ignore[attr-defined]
+        def created(promise: Promise[CreateTopicsResponse]) -> None:
+            if promise.error is not None:
+                errors.append(str(promise.error))
+            else:
+                refused = (topic for topic in promise.value.topics if topic.error_code)
+                errors.extend(f"{topic.name}: {topic.error_message}" for topic in refused)
             done.set()
 
         assert self._loop is not None, "start the broker first"

@@ -8,7 +8,14 @@ from collections.abc import Iterable
 from barnabas.broker.partition import Partition
 from barnabas.protocol.errors import NotLeaderOrFollower, UnknownTopicOrPartition
 from barnabas.protocol.types import TopicPartition
-from barnabas.replication.image import ImageChanges, MetadataImage, PartitionImage, ResourceType, TopicImage
+from barnabas.replication.image import (
+    CLUSTER_METADATA_TOPIC,
+    ImageChanges,
+    MetadataImage,
+    PartitionImage,
+    ResourceType,
+    TopicImage,
+)
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_manager import LogManager
 from barnabas.storage.seams import Report
@@ -38,18 +45,23 @@ class ReplicaManager:
         if described.leader != self._node_id:
             raise NotLeaderOrFollower(f"{topic}-{index} is led by broker {described.leader}")
         name = TopicPartition(topic, index)
-        log = self._logs.get_or_create(name, image.topic_id, self._log_config(topic))
+        log = self._logs.create(name, image.topic_id, self.log_config(topic))
         partition = self._partitions[name] = Partition(name, image.topic_id, log, described.leader_epoch)
         return partition
 
-    def log_config_of(self, topic_partition: TopicPartition) -> LogConfig | None:
-        """What a log that is found on the disk is opened with; None if the cluster does not know it."""
-        return self._log_config(topic_partition.topic) if self._image.partition(*topic_partition) else None
-
-    def _log_config(self, topic: str) -> LogConfig:
+    def log_config(self, topic: str) -> LogConfig:
         return self._log_defaults.with_overrides(self._image.config(ResourceType.TOPIC, topic))
 
     # Changes
+
+    def adopt(self) -> None:
+        """At start, when the image is there: settles what was found on the disk before it was."""
+        for name in list(self._logs.partitions()):
+            if name.topic != CLUSTER_METADATA_TOPIC and self._image.partition(*name) is None:
+                self._logs.move_aside(name, "the cluster knows no such partition")
+        for resource in self._image.configs:
+            if resource.type == ResourceType.TOPIC and (topic := self._image.topic(resource.name)) is not None:
+                self._reconfigure([topic])
 
     def apply(self, image: MetadataImage, changes: ImageChanges) -> None:
         self._image = image
@@ -74,15 +86,16 @@ class ReplicaManager:
 
     def _reconfigure(self, topics: Iterable[TopicImage]) -> None:
         for topic in topics:
-            config = self._log_config(topic.name)
+            config = self.log_config(topic.name)
             for index in range(len(topic.partitions)):
-                self._logs.configure(TopicPartition(topic.name, index), config)
+                if (log := self._logs.opened(TopicPartition(topic.name, index))) is not None:
+                    log.config = config
 
     def _create(self, topic: TopicImage, indexes: Iterable[int]) -> None:
-        config = self._log_config(topic.name)
+        config = self.log_config(topic.name)
         for index in indexes:
             if self._is_here(topic.partitions[index]):
-                self._logs.get_or_create(TopicPartition(topic.name, index), topic.topic_id, config)
+                self._logs.create(TopicPartition(topic.name, index), topic.topic_id, config)
 
     def _is_here(self, partition: PartitionImage) -> bool:
         return self._node_id in partition.replicas

@@ -20,11 +20,11 @@ from barnabas.broker.promise import Promise
 from barnabas.broker.replica_manager import ReplicaManager
 from barnabas.broker.topic_creation import TopicCreation
 from barnabas.broker.workers import ThreadWorkers
-from barnabas.protocol.types import uuid_text
+from barnabas.protocol.types import Uuid, uuid_text
 from barnabas.replication.cluster_control import BrokerRegistration
 from barnabas.replication.controller import Controller, ControllerSettings
 from barnabas.replication.decision import random_uuid
-from barnabas.replication.image import Endpoint, ImageChanges, MetadataImage
+from barnabas.replication.image import CLUSTER_METADATA_TOPIC, Endpoint, ImageChanges, MetadataImage
 from barnabas.replication.metadata_batches import QuorumVoter
 from barnabas.replication.metadata_log import (
     METADATA_PARTITION,
@@ -35,6 +35,7 @@ from barnabas.replication.metadata_log import (
 )
 from barnabas.replication.topic_control import TopicDefaults
 from barnabas.storage.files import OsFiles
+from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_dir import LogManagerConfig
 from barnabas.storage.log_manager import LogManager
 from barnabas.storage.seams import Report
@@ -60,6 +61,7 @@ class BrokerServer:
         self.broker: Broker
         self._logs: LogManager | None = None
         self._metadata: MetadataLog | None = None
+        self._cluster_id = ""
         self._is_stopping = False
         self._failure: BaseException | None = None
 
@@ -119,6 +121,7 @@ class BrokerServer:
         logs = self._logs = self._opened_logs()
         metadata = self._metadata = self._opened_metadata(logs)
         self.broker = self._assembled(logs, metadata)
+        self.broker.replicas.adopt()
         metadata.become_leader(lambda error: self._fail(error) if error else None)
         self._register(lambda: self._ready(on_ready))
 
@@ -133,28 +136,35 @@ class BrokerServer:
             config=LogManagerConfig(
                 log_flush_offset_checkpoint_interval_ms=config.log_flush_offset_checkpoint_interval_ms,
                 log_retention_check_interval_ms=config.log_retention_check_interval_ms,
-                log_initial_task_delay_ms=config.log_initial_task_delay_ms,
                 producer_id_expiration_ms=config.producer_id_expiration_ms,
                 producer_id_expiration_check_interval_ms=config.producer_id_expiration_check_interval_ms,
                 open_files_max=config.barnabas_max_open_files,
                 free_bytes_min=config.barnabas_min_free_bytes,
             ),
+            config_of=self._log_config,
         )
-        logs.open(node_id=config.node_id, new_cluster_id=uuid_text(random_uuid(self._random)), random=self._random)
+        logs.open()
+        known = (log_dir.meta_properties.cluster_id for log_dir in logs.log_dirs if log_dir.meta_properties)
+        self._cluster_id = next(known, "") or uuid_text(random_uuid(self._random))
+        logs.ensure_meta_properties(self._cluster_id, config.node_id, lambda: random_uuid(self._random))
         return logs
+
+    def _log_config(self, topic: str) -> LogConfig:
+        """For a log that is found on the disk. At first only the metadata log's is known for sure."""
+        if topic == CLUSTER_METADATA_TOPIC:
+            return metadata_log_config(
+                segment_bytes=self.config.metadata_log_segment_bytes, segment_ms=self.config.metadata_log_segment_ms
+            )
+        return self.config.log_defaults if self._metadata is None else self.broker.replicas.log_config(topic)
 
     def _opened_metadata(self, logs: LogManager) -> MetadataLog:
         config = self.config
-        log_config = metadata_log_config(
-            segment_bytes=config.metadata_log_segment_bytes, segment_ms=config.metadata_log_segment_ms
-        )
-        voter = QuorumVoter(config.node_id, logs.dirs[0].directory_id, ())
         return MetadataLog(
-            logs.get_or_create(METADATA_PARTITION, METADATA_TOPIC_ID, log_config),
+            logs.create(METADATA_PARTITION, METADATA_TOPIC_ID, self._log_config(CLUSTER_METADATA_TOPIC)),
             MetadataLogSettings(
                 node_id=config.node_id,
-                cluster_id=logs.cluster_id,
-                voters=[voter],
+                cluster_id=self._cluster_id,
+                voters=[QuorumVoter(config.node_id, _directory_ids(logs)[0])],
                 max_record_bytes_between_snapshots=config.metadata_log_max_record_bytes_between_snapshots,
                 max_snapshot_interval_ms=config.metadata_log_max_snapshot_interval_ms,
             ),
@@ -199,10 +209,10 @@ class BrokerServer:
         broker, config, logs = self.broker, self.config, self.broker.logs
         registration = BrokerRegistration(
             broker_id=config.node_id,
-            cluster_id=logs.cluster_id,
+            cluster_id=self._cluster_id,
             incarnation_id=random_uuid(self._random),
             endpoints={listener.name: _endpoint(listener, config) for listener in self.listeners},
-            log_dirs=tuple(log_dir.directory_id for log_dir in logs.dirs),
+            log_dirs=_directory_ids(logs),
             rack=config.broker_rack,
         )
 
@@ -229,3 +239,7 @@ def _endpoint(listener: Listener, config: BrokerConfig) -> Endpoint:
     """What other nodes and their clients are told. Our own clients are told what they dialled unless it is set."""
     advertised = config.advertised.get(listener.name, listener)
     return Endpoint(advertised.host or "localhost", advertised.port or listener.port, _PLAINTEXT)
+
+
+def _directory_ids(logs: LogManager) -> tuple[Uuid, ...]:
+    return tuple(log_dir.meta_properties.directory_id for log_dir in logs.log_dirs if log_dir.meta_properties)

@@ -1,6 +1,6 @@
 """DescribeLogDirs (35), versions 1 to 5: v3 an error code, v4 total and usable bytes (KIP-827), v5 cordoned dirs."""
 
-from collections.abc import Iterable
+import os
 
 from barnabas.broker.broker import Broker, RequestContext
 from barnabas.protocol.errors import ErrorCode
@@ -12,41 +12,35 @@ from barnabas.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from barnabas.protocol.types import TopicPartition
+from barnabas.replication.image import CLUSTER_METADATA_TOPIC
 from barnabas.storage.log_dir import LogDir
 
 
 def handle(broker: Broker, request: DescribeLogDirsRequest, _context: RequestContext) -> DescribeLogDirsResponse:
     wanted = None
     if request.topics is not None:
-        wanted = [TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions]
+        wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
     return DescribeLogDirsResponse(
-        throttle_time_ms=0, results=[_log_dir(broker, log_dir, wanted) for log_dir in broker.logs.dirs]
+        throttle_time_ms=0, results=[_log_dir(broker, log_dir, wanted) for log_dir in broker.logs.log_dirs]
     )
 
 
-def _log_dir(broker: Broker, log_dir: LogDir, wanted: list[TopicPartition] | None) -> DescribeLogDirsResult:
-    if log_dir.is_offline:
-        return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=log_dir.path, topics=())
+def _log_dir(broker: Broker, log_dir: LogDir, wanted: set[TopicPartition] | None) -> DescribeLogDirsResult:
+    path = os.path.abspath(log_dir.path)
+    if log_dir.error is not None:
+        return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path, topics=())
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for partition in _partitions(log_dir, wanted):
-        topics.setdefault(partition.topic, []).append(
-            DescribeLogDirsPartition(
-                partition_index=partition.partition,
-                partition_size=log_dir.size_of(partition),
-                offset_lag=0,
-                is_future_key=False,
-            )
-        )
-    total, usable = log_dir.space()
+    for partition, size in broker.logs.sizes(log_dir):
+        if partition.topic != CLUSTER_METADATA_TOPIC and (wanted is None or partition in wanted):
+            topics.setdefault(partition.topic, []).append(_partition(partition.partition, size))
     return DescribeLogDirsResult(
         error_code=0,
-        log_dir=log_dir.path,
+        log_dir=path,
         topics=[DescribeLogDirsTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
-        total_bytes=total,
-        usable_bytes=usable,
+        total_bytes=log_dir.files.total_bytes(log_dir.path),
+        usable_bytes=log_dir.files.free_bytes(log_dir.path),
     )
 
 
-def _partitions(log_dir: LogDir, wanted: list[TopicPartition] | None) -> Iterable[TopicPartition]:
-    here = log_dir.partitions
-    return here if wanted is None else [partition for partition in wanted if partition in here]
+def _partition(index: int, size: int) -> DescribeLogDirsPartition:
+    return DescribeLogDirsPartition(partition_index=index, partition_size=size, offset_lag=0, is_future_key=False)

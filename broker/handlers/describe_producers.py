@@ -35,12 +35,13 @@ def _partition(broker: Broker, topic: str, index: int) -> PartitionResponse:
         error_code=0,
         active_producers=[
             ProducerState(
-                producer_id=producer.producer_id,
+                producer_id=producer_id,
                 producer_epoch=producer.producer_epoch,
                 last_sequence=producer.last_sequence,
                 last_timestamp=producer.last_timestamp,
                 coordinator_epoch=producer.coordinator_epoch,
+                current_txn_start_offset=producer.current_txn_first_offset,
             )
-            for producer in producers
+            for producer_id, producer in producers
         ],
     )

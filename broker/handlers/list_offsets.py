@@ -65,7 +65,7 @@ def _find(replica: Partition, asked: ListOffsetsPartition, committed_only: bool)
         case -1:
             return -1, end, replica.leader_epoch
         case -2 | -4:
-            return -1, log.log_start_offset, log.epoch_of(log.log_start_offset)
+            return -1, log.log_start_offset, log.epoch_of_offset(log.log_start_offset)
         case -3:
             found = log.offset_of_max_timestamp()
         case -5 | -6:

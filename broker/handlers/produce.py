@@ -8,7 +8,7 @@ v5 log start offset, v7 zstd, v8 record errors, v10 the current leader with NOT_
 """
 
 from barnabas.broker.broker import Broker, RequestContext
-from barnabas.broker.partition import Partition
+from barnabas.broker.partition import Committed, Partition
 from barnabas.broker.promise import Promise
 from barnabas.protocol.compression import CompressionType
 from barnabas.protocol.errors import (
@@ -51,7 +51,8 @@ def handle(
     ]
     response = ProduceResponse(responses=topics)
     if request.acks == 0:
-        return _no_reply(response)
+        _check_nothing_failed(response)
+        return None
     return reply.when_committed(response, request.timeout_ms) if reply.waiting else response
 
 
@@ -121,14 +122,17 @@ class _Reply:
         promise: Promise[ProduceResponse] = Promise()
         left = {id(told): told for _, _, told in self.waiting}
 
-        def committed(told: PartitionProduceResponse, error: KafkaError | None) -> None:
-            if left.pop(id(told), None) is None:
-                return  # it was too late
-            if error is not None:
-                _fail(told, error)
-            if not left:
-                timer.cancel()
-                promise.resolve(response)
+        def when_told(told: PartitionProduceResponse) -> Committed:
+            def committed(error: KafkaError | None) -> None:
+                if left.pop(id(told), None) is None:
+                    return  # it was too late
+                if error is not None:
+                    _fail(told, error)
+                if not left:
+                    timer.cancel()
+                    promise.resolve(response)
+
+            return committed
 
         def too_late() -> None:
             for told in left.values():
@@ -138,7 +142,7 @@ class _Reply:
 
         timer = self.broker.clock.call_later(timeout_ms, too_late)
         for partition, info, told in self.waiting:
-            partition.when_committed(info, lambda error, told=told: committed(told, error))
+            partition.when_committed(info, when_told(told))
         return promise
 
 
@@ -148,7 +152,7 @@ def _fail(told: PartitionProduceResponse, error: KafkaError) -> None:
     told.base_offset = told.log_append_time_ms = told.log_start_offset = -1
 
 
-def _no_reply(response: ProduceResponse) -> None:
+def _check_nothing_failed(response: ProduceResponse) -> None:
     for topic in response.responses:
         for partition in topic.partition_responses:
             if partition.error_code:
