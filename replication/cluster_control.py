@@ -25,6 +25,7 @@ from barnabas.protocol.metadata_records import (
 from barnabas.protocol.types import ZERO_UUID, Uuid
 from barnabas.replication.decision import Decision, refused
 from barnabas.replication.image import METADATA_VERSION, NO_LEADER, BrokerImage, Endpoint, MetadataImage, PartitionImage
+from barnabas.replication.image_delta import replayed
 from barnabas.replication.metadata_record_serde import METADATA_VERSION_LEVEL, MetadataRecord
 
 PRODUCER_ID_BLOCK_SIZE = 1000
@@ -162,6 +163,13 @@ def unfence_broker(broker_id: int, broker_epoch: int, image: MetadataImage) -> D
         if partition.leader == NO_LEADER and broker_id in partition.isr
     ]
     return Decision([change, *elected], None)
+
+
+def register_and_unfence(registration: BrokerRegistration, image: MetadataImage) -> Decision[int]:
+    """Both steps at once, for the controller's own broker: it has replayed everything already."""
+    registered, broker_epoch = register_broker(registration, image)
+    unfenced, _ = unfence_broker(registration.broker_id, broker_epoch, replayed(image, registered))
+    return Decision([*registered, *unfenced], broker_epoch)
 
 
 def check_broker_epoch(broker_id: int, broker_epoch: int, image: MetadataImage) -> None:

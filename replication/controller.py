@@ -88,6 +88,9 @@ class Controller:
     ) -> Decision[int]:
         return cluster_control.register_broker(registration, image, has_session=has_session)
 
+    def register_and_unfence(self, registration: BrokerRegistration, image: MetadataImage) -> Decision[int]:
+        return cluster_control.register_and_unfence(registration, image)
+
     def unfence_broker(self, broker_id: int, broker_epoch: int, image: MetadataImage) -> Decision[None]:
         return cluster_control.unfence_broker(broker_id, broker_epoch, image)
 

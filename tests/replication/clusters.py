@@ -18,6 +18,7 @@ from barnabas.storage.config_def import Config, UpdateMode, int32, string_list
 from barnabas.storage.log_config import LogConfig
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
+DEFAULTS = TopicDefaults()
 
 
 class SmallBrokerConfig(Config):
@@ -57,7 +58,7 @@ def cluster(*broker_ids: int, fenced: tuple[int, ...] = (), stopping: tuple[int,
     return image
 
 
-def controller(*, defaults: TopicDefaults = TopicDefaults(), delete_topic_enable: bool = True) -> Controller:
+def controller(*, defaults: TopicDefaults = DEFAULTS, delete_topic_enable: bool = True) -> Controller:
     settings = ControllerSettings(1, SmallBrokerConfig(), LogConfig(), defaults, delete_topic_enable)
     return Controller(settings, random=Random(7))
 

@@ -5,6 +5,7 @@ from barnabas.protocol.metadata_records import FenceBrokerRecord, PartitionChang
 from barnabas.replication.cluster_control import (
     allocate_producer_ids,
     bootstrap_records,
+    register_and_unfence,
     register_broker,
     unfence_broker,
 )
@@ -109,6 +110,15 @@ def test_with_all_others_fenced_there_is_no_leader_until_one_comes_back():
     assert image.partition("orders", 0)[:2] == (-1, 1)
     image = replayed(image, unfence_broker(2, epoch, image).records)
     assert image.partition("orders", 0)[:2] == (2, 2)
+
+
+def test_the_controllers_own_broker_registers_and_is_unfenced_in_one_go():
+    image = with_topics(cluster(1), new_topic("orders"))._replace(end_offset=99)
+    asked = registration(1, incarnation_id=uuid(77))
+    records, epoch = register_and_unfence(asked, image)
+    step = replayed(image, register_broker(asked, image).records)
+    assert replayed(image, records) == replayed(step, unfence_broker(1, epoch, step).records)
+    assert replayed(image, records).brokers[1].is_active
 
 
 def test_a_stale_broker_is_told_so():
