@@ -10,6 +10,7 @@ Rules:
 - `nullable` is True, or the first version in which null is allowed.
 - A field with a `tag` travels in the tagged section, only when it differs from its default.
 - A field without a default must be given; one that not every version carries always has a default.
+- A message is built whole. Decoded arrays are lists; the default of a nested struct is one sealed value that all share.
 - A `batches` field decodes to a view of the frame, never a copy. It encodes from bytes, or from anything with a `size`,
   which then stays outside the encoded bytes: see `encode_into`.
 """
