@@ -55,6 +55,10 @@ class LogDirInUse(Exception):
     """Another broker has the directory."""
 
 
+class ForeignLogDir(ValueError):
+    """The directory belongs to another node or cluster."""
+
+
 class LogManager:
     def __init__(
         self,
@@ -181,14 +185,14 @@ class LogManager:
             self._opener = self._clock.call_later(delay_ms, self._open_next)
 
     def ensure_meta_properties(self, cluster_id: str, node_id: int, new_uuid: Callable[[], Uuid]) -> None:
-        """Marks new dirs as this node's. ValueError if one belongs to another cluster or node."""
+        """Marks new dirs as this node's. ForeignLogDir if one belongs to another cluster or node."""
         for log_dir in self.log_dirs:
             found = log_dir.meta_properties
             if found is None:
                 log_dir.meta_properties = MetaProperties(cluster_id, node_id, new_uuid())
                 replace_file(self._files, f"{log_dir.path}/{META_PROPERTIES}", log_dir.meta_properties.to_bytes())
             elif (found.cluster_id, found.node_id) != (cluster_id, node_id):
-                raise ValueError(
+                raise ForeignLogDir(
                     f"{log_dir.path} belongs to node {found.node_id} of cluster {found.cluster_id}, "
                     f"not to node {node_id} of cluster {cluster_id}"
                 )

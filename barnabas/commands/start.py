@@ -5,7 +5,6 @@ cleanly, exit code 0; a second SIGINT ends the process at once, exit code 130. W
 locked data directory, an unknown key) is one line and exit code 1.
 """
 
-import errno
 import os
 import time
 from collections.abc import Mapping
@@ -18,7 +17,6 @@ from barnabas.protocol.errors import InvalidConfig, KafkaStorageError
 if TYPE_CHECKING:
     from barnabas.broker.server import BrokerServer
 
-OTHER_DATA_DIR = "is another broker using it? choose another --data-dir"
 DEFAULT_LISTENER = "PLAINTEXT://127.0.0.1:9092"
 
 
@@ -40,7 +38,10 @@ def _report(log_format: str, level: str) -> TextReport | JsonReport:
 
 
 def _run(properties: dict[str, str], report: TextReport | JsonReport) -> int:
+    from barnabas.broker.acceptor import CannotListen
     from barnabas.broker.server import BrokerServer
+    from barnabas.storage.log_manager import ForeignLogDir, LogDirInUse
+    from barnabas.storage.metadata_files import CorruptMetadata
 
     try:
         server = BrokerServer(properties, report=report)
@@ -48,10 +49,13 @@ def _run(properties: dict[str, str], report: TextReport | JsonReport) -> int:
         server.run(lambda: _say_ready(server))
     except InvalidConfig as error:
         raise Failure(error.message) from None
-    except KafkaStorageError as error:
-        raise Failure(error.message, OTHER_DATA_DIR) from None
+    except CannotListen as error:
+        raise Failure(error.message, "choose another --port (0 picks a free one) or --host") from None
+    except (LogDirInUse, ForeignLogDir, CorruptMetadata, KafkaStorageError) as error:
+        raise Failure(str(error), "choose another --data-dir") from None
     except OSError as error:
-        raise _explained(error, properties) from None
+        about = error.filename or properties.get("log.dirs", "./data")
+        raise Failure(f"cannot use {about}: {_reason(error)}", "choose another --data-dir") from None
     return 0
 
 
@@ -145,22 +149,6 @@ def _age_ms() -> int:
         from barnabas.__main__ import STARTED_AT
 
         return int((time.monotonic() - STARTED_AT) * 1000)
-
-
-# ---- what can go wrong
-
-
-def _explained(error: OSError, properties: Mapping[str, str]) -> Failure:
-    listeners = properties.get("listeners", DEFAULT_LISTENER)
-    if error.errno == errno.EADDRINUSE:
-        return Failure(f"cannot listen on {listeners}: the port is in use", "choose another --port; 0 picks a free one")
-    if error.errno in (errno.EADDRNOTAVAIL, errno.EACCES, errno.EPERM) and error.filename is None:
-        return Failure(f"cannot listen on {listeners}: {_reason(error)}", "choose another --host or --port")
-    data = properties.get("log.dirs", "./data")
-    if isinstance(error, BlockingIOError):
-        return Failure(f"data directory {data} is locked", OTHER_DATA_DIR)
-    about = error.filename or data
-    return Failure(f"cannot use {about}: {_reason(error)}", "choose another --data-dir")
 
 
 def _reason(error: OSError) -> str:

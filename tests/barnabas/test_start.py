@@ -104,7 +104,8 @@ def test_a_taken_port_is_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         status, err = failed_start("--ephemeral", "--port", str(taken.getsockname()[1]))
     assert status == 1
-    assert "the port is in use" in err
+    assert "address already in use" in err.lower()
+    assert "--port" in err
     assert one_line(err)
 
 
@@ -121,6 +122,23 @@ def test_a_data_directory_that_is_in_use_is_one_line(tmp_path: Path) -> None:
     assert status == 1
     assert str(tmp_path) in err
     assert "--data-dir" in err
+    assert one_line(err)
+
+
+def test_a_data_directory_of_another_node_is_one_line(tmp_path: Path) -> None:
+    with broker("--port", "0", "--data-dir", str(tmp_path)) as running:
+        running.signal(signal.SIGTERM)
+    status, err = failed_start("--port", "0", "--data-dir", str(tmp_path), "--set", "node.id=2")
+    assert status == 1
+    assert "belongs to node 1" in err
+    assert one_line(err)
+
+
+def test_a_data_directory_with_a_broken_meta_properties_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text("version=1\n")
+    status, err = failed_start("--port", "0", "--data-dir", str(tmp_path))
+    assert status == 1
+    assert "meta.properties" in err
     assert one_line(err)
 
 
