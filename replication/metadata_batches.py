@@ -65,6 +65,9 @@ class QuorumVoter:
         """Listener name, host and port of the controllers' own listeners."""
 
 
+_TRANSACTION_RECORDS = (BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord)
+
+
 # ---- writing
 
 
@@ -188,18 +191,18 @@ class MetadataLoader:
             self._controller_id = decode(LeaderChangeMessage, LEADER_CHANGE_VERSION, record.value or b"").leader_id
 
     def _metadata(self, record: MetadataRecord) -> None:
-        if isinstance(record, BeginTransactionRecord):
-            self._transaction = []
-        elif isinstance(record, AbortTransactionRecord):
-            self._transaction = None
-        elif isinstance(record, EndTransactionRecord):
-            for held_back in self._transaction or ():
-                self._delta.replay(held_back)
-            self._transaction = None
+        if isinstance(record, _TRANSACTION_RECORDS):
+            self._bound(record)
         elif self._transaction is not None:
             self._transaction.append(record)
         else:
             self._delta.replay(record)
+
+    def _bound(self, record: MetadataRecord) -> None:
+        if isinstance(record, EndTransactionRecord):
+            for held_back in self._transaction or ():
+                self._delta.replay(held_back)
+        self._transaction = [] if isinstance(record, BeginTransactionRecord) else None
 
     def finish(self) -> tuple[MetadataImage, ImageChanges]:
         image, changes = self._delta.finish(

@@ -63,15 +63,23 @@ def encode_record(record: MetadataRecord) -> bytes:
 
 def decode_record(value: bytes) -> MetadataRecord:
     """ProtocolError if it is no record, or one that we do not know: skipping it would lose what it says."""
-    frame_version, position = _varint(value, 0)
+    frame_version, api_key, version, position = _header(value)
     if frame_version != FRAME_VERSION:
         raise ProtocolError(f"a metadata record in a frame of version {frame_version}")
-    api_key, position = _varint(value, position)
-    version, position = _varint(value, position)
     cls = _CLASSES.get(api_key)
     if cls is None or version not in cls.__versions__:  # type: ignore[union-attr]
         raise ProtocolError(f"metadata record {api_key} of version {version} is not known here")
     return decode(cls, version, value, position)
+
+
+def _header(value: bytes) -> tuple[int, int, int, int]:
+    """Frame version, api key, version, and where the message starts."""
+    if len(value) >= 3 and (value[0] | value[1] | value[2]) < 0x80:
+        return value[0], value[1], value[2], 3
+    frame_version, position = _varint(value, 0)
+    api_key, position = _varint(value, position)
+    version, position = _varint(value, position)
+    return frame_version, api_key, version, position
 
 
 def _varint(value: bytes, position: int) -> tuple[int, int]:

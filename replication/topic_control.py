@@ -79,6 +79,7 @@ def create_topics(
     records: list[MetadataRecord] = []
     results: list[CreatableTopicResult] = []
     taken: dict[str, str] = {}
+    described: dict[tuple[tuple[str, str], ...], Sequence[CreatableTopicConfigs]] = {}
     too_many = sum(_partitions_asked_for(topic, defaults) for topic in request.topics) > RECORDS_MAX
     for topic, times in _distinct(request.topics, lambda topic: topic.name):
         try:
@@ -89,7 +90,10 @@ def create_topics(
             topic_records = _topic_records(topic.name, configs, replicas, image, random)
             taken[metric_name(topic.name)] = topic.name
             records += topic_records
-            results.append(_created(topic.name, topic_records[0], replicas, describe_configs(image, configs)))
+            key = tuple(configs.items())
+            if key not in described:  # topics of one request are mostly alike, and each has dozens of configs
+                described[key] = describe_configs(image, configs)
+            results.append(_created(topic.name, topic_records[0], replicas, described[key]))
         except KafkaError as error:
             results.append(CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message))
     response = CreateTopicsResponse(throttle_time_ms=0, topics=results)

@@ -20,6 +20,7 @@ def test_a_record_is_framed_as_kafka_frames_it():
         (b"", "whole header"),
         (b"\x01", "whole header"),
         (b"\x00\x0c\x00", "frame of version 0"),
+        (b"\x81\x01\x0c\x00", "frame of version 129"),  # a varint of two bytes
         (b"\x02\x0c\x00", "frame of version 2"),
         (b"\x01\x7f\x00", "record 127"),
         (b"\x01\x02\x05", "version 5"),  # a TopicRecord of the future
