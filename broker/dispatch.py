@@ -11,7 +11,7 @@ from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.frame import RequestHeader, decode_request_header, encode_response
 from barnabas.protocol.messages.api_versions import ApiVersion
-from barnabas.protocol.schema import decode
+from barnabas.protocol.schema import decode_from
 
 _FLEXIBLE_SINCE: dict[int, int | None] = {
     int(api_key): handler.request.__flexible_since__ for api_key, handler in HANDLERS.items()
@@ -35,7 +35,8 @@ class Dispatcher:
         handler = _HANDLERS.get(header.api_key)
         if handler is None or header.api_version not in handler.request.__versions__:
             return _refuse(header)
-        request = decode(handler.request, header.api_version, frame, position)
+        # What follows the message is ignored, as by Kafka: librdkafka leaves three bytes behind Metadata of all topics
+        request, _ = decode_from(handler.request, header.api_version, frame, position)
         context = RequestContext(header.api_version, header.client_id, connection)
         response = handler.handle(self._broker, request, context)
         if response is None:
