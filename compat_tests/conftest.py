@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,12 +23,18 @@ def require(needs: Iterable[str | Path]) -> None:
         pytest.skip(reason)
 
 
-@pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+@contextmanager
+def start_broker(folder: Path) -> Iterator[Broker]:
     name = os.environ.get("BROKER", "barnabas")
     if name == "kafka":
         require(("java", KAFKA_LIBS))
-    with BROKERS[name](tmp_path_factory.mktemp(name), SETTINGS) as broker:
+    with BROKERS[name](folder, SETTINGS) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with start_broker(tmp_path_factory.mktemp("broker")) as broker:
         yield broker
         assert broker.process.poll() is None, "the broker ended during the tests"
 
