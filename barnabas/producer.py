@@ -59,6 +59,11 @@ class Batch:
         self.records: list[NewRecord] = []
         self.bytes = 0
 
+    @property
+    def payload_bytes(self) -> int:
+        """Keys, values and headers."""
+        return self.bytes - RECORD_OVERHEAD_BYTES * len(self.records)
+
     def has_room_for(self, size_bytes: int) -> bool:
         return not self.records or self.bytes + size_bytes <= BATCH_BYTES_MAX
 
@@ -83,6 +88,7 @@ class Producer:
         self.compression = compression
         self.partition = partition
         self.records_acknowledged = 0
+        self.bytes_acknowledged = 0
         self._next_without_key = 0
         self._leaders_moved = False
 
@@ -130,6 +136,7 @@ class Producer:
             if answer.error_code == ErrorCode.NONE:
                 del unsent[answer.index]
                 self.records_acknowledged += len(batches[answer.index].records)
+                self.bytes_acknowledged += batches[answer.index].payload_bytes
             elif refused is None or refused.code in RETRIABLE:
                 refused = _refusal(self.topic.name, answer)
         if refused is not None:
@@ -165,7 +172,7 @@ class Producer:
 def _size_bytes(record: NewRecord) -> int:
     size = RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
     for name, value in record.headers:
-        size += len(name) + len(value or b"") + 4
+        size += len(name) + len(value or b"")
     return size
 
 

@@ -6,7 +6,8 @@
 Rules:
 - A line is one write, so that threads do not interleave, and it is flushed.
 - Reporting never raises: whoever has closed the stream does not listen, and the broker goes on.
-- Text shows local time and a sentence, in colour only on a terminal; JSON shows UTC and every field.
+- Text shows local time and a sentence, in colour only on a terminal; JSON shows UTC and every field. A `traceback` is
+  our bug: text shows it too, indented below its line.
 """
 
 import sys
@@ -64,7 +65,7 @@ class TextReport(_Report):
         line = f"{date}.{int(now * 1000) % 1000:03} {_NAMES[level]} {_one_line(text)}"
         if self._coloured and level in _COLOURS:
             line = f"{_COLOURS[level]}{line}{_RESET}"
-        return line + "\n"
+        return "\n".join([line, *_indented(fields.get("traceback")), ""])
 
 
 class JsonReport(_Report):
@@ -88,6 +89,10 @@ def _is_terminal(stream: TextIO | None) -> bool:
         return stream is not None and stream.isatty()
     except ValueError:
         return False
+
+
+def _indented(traceback: object) -> list[str]:
+    return [f"    {_one_line(line)}" for line in str(traceback).splitlines()] if traceback else []
 
 
 def _one_line(text: str) -> str:

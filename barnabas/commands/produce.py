@@ -34,13 +34,11 @@ class LineParser:
         self.null = null
         self.headers = tuple((name, value.encode(errors="surrogateescape")) for name, value in headers)
         self.lines = 0
-        self.bytes = 0
 
     def records(self, lines: list[bytes], timestamp: int) -> Iterator[NewRecord]:
         for line in lines:
             self.lines += 1
             key, value = self._key_and_value(line)
-            self.bytes += len(line)
             yield NewRecord(key, None if value == self.null else value, self.headers, timestamp)
 
     def _key_and_value(self, line: bytes) -> tuple[bytes | None, bytes]:
@@ -124,7 +122,7 @@ def produce(arguments: Arguments) -> int:
             _send_all(producer, parser, progress)
         finally:
             progress.clear()
-            _summarize(arguments, producer, parser, progress)
+            _summarize(arguments, producer, progress)
     return 0
 
 
@@ -135,15 +133,15 @@ def _send_all(producer: Producer, parser: LineParser, progress: Progress) -> Non
             records.extend(parser.records(lines, time.time_ns() // 1_000_000))
         finally:  # what stands before a bad line is sent
             producer.send(records)
-        progress.update(producer.records_acknowledged, parser.bytes)
+        progress.update(producer.records_acknowledged, producer.bytes_acknowledged)
 
 
-def _summarize(arguments: Arguments, producer: Producer, parser: LineParser, progress: Progress) -> None:
+def _summarize(arguments: Arguments, producer: Producer, progress: Progress) -> None:
     if arguments.json:
         summary: dict[str, Any] = {"topic": producer.topic.name, "records": producer.records_acknowledged}
-        print_json(summary | {"bytes": parser.bytes, "seconds": round(progress.seconds, 3)})
+        print_json(summary | {"bytes": producer.bytes_acknowledged, "seconds": round(progress.seconds, 3)})
     elif not arguments.quiet:
-        say(progress.text(producer.records_acknowledged, parser.bytes))
+        say(progress.text(producer.records_acknowledged, producer.bytes_acknowledged))
 
 
 def _bytes(text: str | None) -> bytes | None:

@@ -107,3 +107,14 @@ def test_no_command_loads_what_is_slow_to_load(group: str) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), timeout=30, check=True
     )
     assert not set(SLOW_MODULES) & set(done.stderr.split())
+
+
+def test_a_broker_loads_nothing_that_is_slow_to_load() -> None:
+    code = (
+        "import sys; before = set(sys.modules); import barnabas.__main__, barnabas.commands.start, "
+        "barnabas.broker.server; print(*(set(sys.modules) - before))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), timeout=30, check=True
+    )
+    assert not {*SLOW_MODULES, "tempfile", "shutil", "pathlib", "datetime"} & set(done.stdout.split())

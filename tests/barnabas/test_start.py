@@ -4,11 +4,15 @@ import json
 import os
 import signal
 import socket
+import subprocess
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
 from barnabas.commands.start import with_address
+from barnabas.protocol.frame import encode_request
+from barnabas.protocol.messages.metadata import MetadataRequest
 from tests.barnabas.processes import broker, environment, failed_start, one_line, run
 
 
@@ -53,6 +57,23 @@ def test_a_signal_stops_it_cleanly(tmp_path: Path, number: int) -> None:
     assert status == 0
     assert "Traceback" not in err
     assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_a_second_ctrl_c_does_not_wait_for_clients() -> None:
+    """A client that never reads its answers holds a clean stop up; whoever is in a hurry need not wait."""
+    with (
+        broker("--port", "0", "--ephemeral") as running,
+        socket.create_connection((running.host, running.port)) as client,
+    ):
+        client.settimeout(0.5)
+        request = bytes(encode_request(MetadataRequest(topics=None), 12, 1, "slow reader"))
+        with pytest.raises(TimeoutError):
+            client.sendall(request * 1_000_000)
+        running.process.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            running.process.wait(0.3)
+        assert running.signal(signal.SIGINT)[0] == 130
+        rmtree(running.data)
 
 
 def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None:

@@ -79,6 +79,14 @@ def test_colour_is_for_terminals_and_for_trouble() -> None:
     assert bad.endswith("\033[0m")
 
 
+def test_a_bug_comes_with_its_traceback() -> None:
+    stream = io.StringIO()
+    TextReport(stream).error("a bug: KeyError('x')", traceback="Traceback:\n  File x\nKeyError: 'x'\n")
+    first, *rest = stream.getvalue().splitlines()
+    assert first.endswith("ERROR a bug: KeyError('x')")
+    assert rest == ["    Traceback:", "      File x", "    KeyError: 'x'"]
+
+
 @pytest.mark.parametrize("text", ["two\nlines", "a\r", "\033[2J", "bell\a"])
 def test_what_a_client_sent_cannot_forge_a_line(text: str) -> None:
     stream = io.StringIO()
