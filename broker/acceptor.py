@@ -33,6 +33,7 @@ class Acceptor:
         self._dispatch: Dispatch | None = None
         self._buffers = Buffers()
         self._sockets: list[tuple[Listener, socket.socket]] = []
+        self._watched: set[socket.socket] = set()
         self._idle_timers: dict[Connection, Timer] = {}
         self._per_address: Counter[str] = Counter()
         self._refusals = 0
@@ -56,6 +57,12 @@ class Acceptor:
     def _watch(self, listener: Listener, bound: socket.socket) -> None:
         if bound.fileno() >= 0:
             self._loop.register(bound.fileno(), READ, lambda _events: self._on_event(listener, bound))
+            self._watched.add(bound)
+
+    def _unwatch(self, bound: socket.socket) -> None:
+        if bound in self._watched:
+            self._watched.remove(bound)
+            self._loop.unregister(bound.fileno())
 
     def _on_event(self, listener: Listener, bound: socket.socket) -> None:
         for _ in range(_ACCEPTED_PER_EVENT):
@@ -72,7 +79,7 @@ class Acceptor:
         if error.errno not in _OUT_OF_DESCRIPTORS:
             return  # the client gave up before it was accepted
         self._tell(f"no connection can be accepted on {listener}: {error}; raise `ulimit -n` or lower max.connections")
-        self._loop.unregister(bound.fileno())
+        self._unwatch(bound)
         self._loop.call_later(_RETRY_MS, self._watch, listener, bound)
 
     def _on_client(self, listener: Listener, client: socket.socket, address: str) -> None:
@@ -116,9 +123,8 @@ class Acceptor:
     def _check_idle(self, connection: Connection) -> None:
         idle_ms = self._loop.now_ms() - connection.last_active_ms
         limit_ms = self._config.connections_max_idle_ms
-        if connection.is_idle and idle_ms >= limit_ms:
-            reason = f"half a request, then nothing for {idle_ms} ms (connections.max.idle.ms)"
-            return connection.close(reason if connection.is_halfway else None)
+        if idle_ms >= limit_ms and not connection.is_being_answered:
+            return connection.close(_why_idle(connection, idle_ms))
         self._idle_timers[connection] = self._loop.call_later(
             max(limit_ms - idle_ms, _RETRY_MS), self._check_idle, connection
         )
@@ -149,8 +155,7 @@ class Acceptor:
 
     def stop_accepting(self) -> None:
         for _listener, bound in self._sockets:
-            if self._dispatch is not None:
-                self._loop.unregister(bound.fileno())
+            self._unwatch(bound)
             bound.close()
         self._sockets.clear()
 
@@ -167,6 +172,15 @@ class Acceptor:
         self.stop_accepting()
         for connection in list(self._idle_timers):
             connection.close()
+
+
+def _why_idle(connection: Connection, idle_ms: int) -> str | None:
+    """Silence between requests needs no words."""
+    if not connection.is_idle:
+        return f"it read nothing of its replies for {idle_ms} ms (connections.max.idle.ms)"
+    if connection.is_halfway:
+        return f"half a request, then nothing for {idle_ms} ms (connections.max.idle.ms)"
+    return None
 
 
 def _bound(listener: Listener, config: BrokerConfig) -> socket.socket:

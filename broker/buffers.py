@@ -6,6 +6,7 @@ as bytes arrive, not as the frame's size promises, and goes back to a small pool
 """
 
 SCRATCH_BYTES = 256 * 1024
+FIRST_BYTES = 16 * 1024
 POOLED_BYTES = 1024 * 1024
 _POOL_LIMIT = 8
 
@@ -17,14 +18,14 @@ class Buffers:
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._pool: list[memoryview] = []
 
-    def take(self, frame_bytes: int) -> memoryview:
-        """For a frame of this size: all of it if that is modest, a first part otherwise."""
+    def take(self, frame_bytes: int, received_bytes: int) -> memoryview:
+        """For a frame of this size. Who only promises one gets little: a thousand promises must stay cheap."""
         if frame_bytes > POOLED_BYTES // 8 and self._pool:
             return self._pool.pop()
-        return memoryview(bytearray(min(frame_bytes, POOLED_BYTES)))
+        return memoryview(bytearray(min(frame_bytes, FIRST_BYTES if received_bytes < FIRST_BYTES else POOLED_BYTES)))
 
     def grown(self, buffer: memoryview, frame_bytes: int) -> memoryview:
-        larger = memoryview(bytearray(min(frame_bytes, 2 * len(buffer))))
+        larger = memoryview(bytearray(min(frame_bytes, max(POOLED_BYTES, 2 * len(buffer)))))
         larger[: len(buffer)] = buffer
         self.give_back(buffer)
         return larger

@@ -19,7 +19,7 @@ from barnabas.broker.buffers import Buffers
 from barnabas.broker.loop import READ, WRITE, Loop
 from barnabas.broker.promise import Promise
 from barnabas.broker.strangers import looks_like
-from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.errors import KafkaError, ProtocolError
 from barnabas.protocol.frame import SIZE_BYTES, frame_size
 from barnabas.storage.files import FileSlice
 
@@ -43,9 +43,9 @@ class Dispatch(Protocol):
 
 class Connection:
     __slots__ = (
-        "_buffers", "_dispatch", "_events", "_fd", "_filled", "_frame", "_in_flight", "_is_stopping", "_loop",
-        "_max_frame_bytes", "_on_close", "_rest", "_socket", "_unsent", "_unsent_bytes", "closed", "last_active_ms",
-        "listener", "local", "peer", "requests",
+        "_buffers", "_dispatch", "_events", "_fd", "_filled", "_frame", "_going_on", "_in_flight", "_is_stopping",
+        "_loop", "_max_frame_bytes", "_on_close", "_rest", "_set_aside", "_socket", "_unsent", "_unsent_bytes",
+        "closed", "last_active_ms", "listener", "local", "peer", "requests",
     )  # fmt: skip
 
     def __init__(
@@ -67,7 +67,8 @@ class Connection:
         self._dispatch = dispatch
         self._max_frame_bytes = max_frame_bytes
         self._on_close = on_close
-        self._rest = b""  # the start of a small frame
+        self._rest = b""  # the start of a small frame, or frames that were set aside
+        self._set_aside = False  # until the client has caught up
         self._frame: memoryview | None = None  # the buffer of a large one
         self._filled = 0
         self._in_flight: deque[Promise[Reply]] = deque()
@@ -75,6 +76,7 @@ class Connection:
         self._unsent_bytes = 0
         self._events = READ
         self._is_stopping = False
+        self._going_on = False  # `_go_on` is in the loop's queue
         self.closed = False
         self.listener = listener
         self.local: tuple[str, int] = client.getsockname()[:2]
@@ -86,6 +88,8 @@ class Connection:
     # Receiving
 
     def _on_event(self, events: int) -> None:
+        if self.closed:
+            return  # by an event before this one, of the same turn of the loop
         if events & WRITE:
             self._send()
         if events & READ and not self.closed:
@@ -93,117 +97,140 @@ class Connection:
 
     def _receive(self) -> None:
         self.last_active_ms = self._loop.now_ms()
-        try:
-            if self._frame is not None:
-                self._receive_large()
-            else:
-                self._receive_small()
-        except (BlockingIOError, InterruptedError):
-            return
-        except ProtocolError as error:
-            self.close(str(error))
-        except OSError:
-            self.close()
+        if self._frame is not None:
+            self._receive_large(self._frame)
+        elif len(self._rest) > _SMALL_FRAME_BYTES:
+            self._resume()  # frames that were set aside come before new bytes
+        else:
+            self._receive_small()
 
     def _receive_small(self) -> None:
-        scratch, rest = self._buffers.scratch, self._rest
-        kept = len(rest)
-        if kept > _SMALL_FRAME_BYTES:
-            return self._resume()  # whole frames that were set aside come before new bytes
-        if kept:
-            scratch[:kept] = rest
-        count = self._socket.recv_into(scratch[kept:] if kept else scratch)
+        scratch, kept = self._buffers.scratch, len(self._rest)
+        count = self._receive_into(scratch[kept:] if kept else scratch)
+        if count:
+            if kept:
+                scratch[:kept] = self._rest
+            self._handle_frames(scratch[: kept + count])
+
+    def _receive_large(self, frame: memoryview) -> None:
+        size = SIZE_BYTES + frame_size(frame, 0, max_bytes=self._max_frame_bytes)
+        if self._filled == len(frame):
+            frame = self._frame = self._buffers.grown(frame, size)
+        self._filled += self._receive_into(frame[self._filled : min(size, len(frame))])
+        if self._filled == size and not self.closed:
+            self._frame = None
+            self._handle_frames(frame[:size])
+            self._buffers.give_back(frame)
+
+    def _receive_into(self, buffer: memoryview) -> int:
+        """How many bytes came. A client that went away is closed."""
+        try:
+            count = self._socket.recv_into(buffer)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError:
+            count = 0
         if not count:
-            return self.close()
-        self._handle_frames(scratch[: kept + count])
+            self.close()
+        return count
+
+    # Handling
 
     def _handle_frames(self, received: memoryview) -> None:
-        """Every whole frame; what is left over waits for the rest of its frame, or for the client to catch up."""
+        """Every whole frame, then one write."""
         if not self.requests and (stranger := looks_like(bytes(received[:SIZE_BYTES]))):
             return self.close(f"it looks like {stranger}")
+        self._rest = b""
+        try:
+            self._keep(received[self._handle_whole(received) :])
+            self._set_aside = self._is_behind()
+        except Exception as error:
+            return self._break_off(error)
+        self._send()
+
+    def _handle_whole(self, received: memoryview) -> int:
+        """Handles frame after frame while the client keeps up; returns where it stopped."""
         position, end = 0, len(received)
         while end - position >= SIZE_BYTES and not self._is_behind():
             start = position + SIZE_BYTES
             size = frame_size(received, position, max_bytes=self._max_frame_bytes)
-            if end - start < size:
+            if end - start < size or self.closed:
                 break
             position = start + size
             self._handle(received[start:position])
-            if self.closed:
-                return
-        self._keep(received[position:])
-        self._send()
+        return position
 
     def _keep(self, left: memoryview) -> None:
-        self._rest = b""
         if len(left) >= SIZE_BYTES:
             size = SIZE_BYTES + frame_size(left, 0, max_bytes=self._max_frame_bytes)
             if size > _SMALL_FRAME_BYTES and len(left) < size:
-                self._frame = self._buffers.take(size)
+                self._frame = self._buffers.take(size, len(left))
                 self._filled = len(left)
                 self._frame[: len(left)] = left
                 return
         self._rest = bytes(left)
 
-    def _receive_large(self) -> None:
-        assert self._frame is not None
-        size = SIZE_BYTES + frame_size(self._frame, 0, max_bytes=self._max_frame_bytes)
-        if self._filled == len(self._frame):
-            self._frame = self._buffers.grown(self._frame, size)
-        count = self._socket.recv_into(self._frame[self._filled : min(size, len(self._frame))])
-        if not count:
-            return self.close()
-        self._filled += count
-        if self._filled == size:
-            frame, self._frame = self._frame, None
-            self._handle_frames(frame[:size])
-            self._buffers.give_back(frame)
-
-    # Handling
-
     def _handle(self, frame: memoryview) -> None:
         self.requests += 1
         reply = self._dispatch(frame, self)
-        if isinstance(reply, Promise):
-            if not reply.done:
-                self._in_flight.append(reply)
-                reply.when_done(self._on_promise_kept)
-                return
-            if reply.error is not None:
-                return self.close(str(reply.error))
+        if isinstance(reply, Promise) and reply.done and reply.error is None:
             reply = reply.value
-        if reply is None:
-            return
-        if self._in_flight:
+        if isinstance(reply, Promise):
+            self._in_flight.append(reply)
+            reply.when_done(self._on_promise_kept)
+        elif reply is not None and self._in_flight:
             promise: Promise[Reply] = Promise()
             promise.resolve(reply)
             self._in_flight.append(promise)
-        else:
+        elif reply is not None:
             self._enqueue(reply)
 
     def _on_promise_kept(self, _promise: Promise[Reply]) -> None:
-        if self.closed or not self._in_flight[0].done:
+        """Who keeps a promise may be in the middle of another client's request: what follows from it comes later.
+        Promises that are kept together are answered together, too."""
+        if not self.closed and self._in_flight[0].done:
+            self._go_on_soon()
+
+    def _go_on_soon(self) -> None:
+        if not self._going_on:
+            self._going_on = True
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._going_on = False
+        if self.closed:
             return
+        try:
+            self._enqueue_kept()
+        except Exception as error:
+            return self._break_off(error)
+        if self._set_aside and not self._is_behind():
+            self._resume()
+        else:
+            self._send()
+
+    def _enqueue_kept(self) -> None:
         while self._in_flight and self._in_flight[0].done:
             promise = self._in_flight.popleft()
             if promise.error is not None:
-                return self.close(str(promise.error))
+                raise promise.error
             if promise.value is not None:
                 self._enqueue(promise.value)
+
+    def _break_off(self, error: Exception) -> None:
+        """What is wrong with one request takes the connection, but not the replies before it."""
         self._send()
-        if self._rest and not self.closed and not self._is_behind():
-            self._resume()
+        if isinstance(error, (KafkaError, ProtocolError)):
+            return self.close(str(error))
+        self.close(f"a bug: {error!r}")
+        raise error
 
     def _is_behind(self) -> bool:
         return self._unsent_bytes > MAX_UNSENT_BYTES or len(self._in_flight) >= MAX_IN_FLIGHT or self._is_stopping
 
     def _resume(self) -> None:
         """Handles the whole frames that were set aside while the client was behind."""
-        rest, self._rest = self._rest, b""
-        try:
-            self._handle_frames(memoryview(bytearray(rest)))
-        except ProtocolError as error:
-            self.close(str(error))
+        self._handle_frames(memoryview(bytearray(self._rest)))
 
     # Sending
 
@@ -226,12 +253,17 @@ class Connection:
         self._unsent_bytes += len(part)
 
     def _send(self) -> None:
+        if self.closed:
+            return
+        unsent_bytes = self._unsent_bytes
         try:
             while self._unsent:
                 if not (self._send_slice() if isinstance(self._unsent[0], FileSlice) else self._send_buffers()):
                     break
         except OSError as error:
             return self.close(None if error.errno in _PEER_IS_GONE else f"sending failed: {error}")
+        if self._unsent_bytes != unsent_bytes:
+            self.last_active_ms = self._loop.now_ms()
         self._watch()
 
     def _send_buffers(self) -> bool:
@@ -275,7 +307,10 @@ class Connection:
 
     def _watch(self) -> None:
         """Asks the loop for what this connection can use: room to send, or, if it is not behind, more requests."""
-        events = (WRITE if self._unsent else 0) | (0 if self._is_behind() else READ)
+        is_behind = self._is_behind()
+        if self._set_aside and not is_behind:
+            self._go_on_soon()
+        events = (WRITE if self._unsent else 0) | (0 if is_behind else READ)
         if events == self._events:
             return
         if not self._events:
@@ -284,14 +319,7 @@ class Connection:
             self._loop.unregister(self._fd)
         else:
             self._loop.modify(self._fd, events, self._on_event)
-        resumed = events & READ and not self._events & READ
         self._events = events
-        if resumed and self._rest:
-            self._loop.call_soon(self._resume_if_open)
-
-    def _resume_if_open(self) -> None:
-        if not self.closed and self._rest and not self._is_behind():
-            self._resume()
 
     # Closing
 
@@ -299,6 +327,11 @@ class Connection:
     def is_idle(self) -> bool:
         """Nothing is being answered or sent. A frame that never gets whole does not count as work."""
         return not self._in_flight and not self._unsent
+
+    @property
+    def is_being_answered(self) -> bool:
+        """The silence is ours: a request waits for what it asks for."""
+        return bool(self._in_flight)
 
     @property
     def is_halfway(self) -> bool:

@@ -49,7 +49,7 @@ class _Cached:
         self.log_start_offset = -1
 
     def has_news(self, data: PartitionData) -> bool:
-        news = bool(data.records) or bool(data.error_code)
+        news = bool(data.records) or bool(data.error_code) or data.diverging_epoch.epoch >= 0
         news |= data.high_watermark != self.high_watermark or data.log_start_offset != self.log_start_offset
         self.high_watermark = -1 if data.error_code else data.high_watermark
         self.log_start_offset = data.log_start_offset
@@ -121,10 +121,10 @@ class FetchSessions:
         session = self._sessions.get(session_id)
         if session is None:
             raise KafkaError(f"no fetch session {session_id}", ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        if session.uses_topic_ids != uses_topic_ids:
-            raise KafkaError("a session has topic ids or names, not both", ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         if session.epoch != epoch:
             raise KafkaError(f"epoch {epoch}, not {session.epoch}", ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != uses_topic_ids:
+            raise KafkaError("a session has topic ids or names, not both", ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         session.epoch = 1 if epoch == _MAX_INT32 else epoch + 1
         session.last_used_ms = now_ms
         self._sessions[session_id] = self._sessions.pop(session_id)

@@ -53,9 +53,10 @@ class Loop:
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
+        self._wake_lock = threading.Lock()
         self._selector.register(self._wake_read, READ, self._drain_wake_ups)
         self._running = False
-        self._thread_id = 0
+        self._is_closed = False
 
     # Time
 
@@ -73,12 +74,13 @@ class Loop:
     def call_from_thread(self, callback: Callback, *args: Any) -> None:
         """The only method that another thread may call."""
         self._from_threads.append((callback, args))
-        try:
-            os.write(self._wake_write, b"\0")
-        except BlockingIOError:
-            pass  # the pipe is full of wake-ups already
-        except OSError:
-            pass  # the loop is closed: nobody is left to be told
+        with self._wake_lock:
+            if self._is_closed:
+                return  # nobody is left to be told, and the descriptor may be another file's by now
+            try:
+                os.write(self._wake_write, b"\0")
+            except BlockingIOError:
+                pass  # the pipe is full of wake-ups already
 
     def timer_cancelled(self) -> None:
         self._cancelled += 1
@@ -103,7 +105,6 @@ class Loop:
     def run(self) -> None:
         """Until `stop` is called."""
         self._running = True
-        self._thread_id = threading.get_ident()
         while self._running:
             self.run_once()
 
@@ -120,9 +121,11 @@ class Loop:
         self._running = False
 
     def close(self) -> None:
-        self._selector.close()
-        os.close(self._wake_read)
-        os.close(self._wake_write)
+        with self._wake_lock:
+            self._is_closed = True
+            self._selector.close()
+            os.close(self._wake_read)
+            os.close(self._wake_write)
 
     def _timeout(self) -> float | None:
         if self._soon:

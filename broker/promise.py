@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from barnabas.protocol.errors import KafkaError
-
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -21,8 +19,8 @@ class Promise(Generic[T]):
 
     def __init__(self, on_abandoned: Callable[[], None] | None = None) -> None:
         self.done = False
-        self.error: KafkaError | None = None
-        """Set if there will be no value."""
+        self.error: Exception | None = None
+        """Set if there will be no value: what the client is told or, if it is no KafkaError, our bug."""
         self._callback: Callable[[Promise[T]], None] | None = None
         self._on_abandoned = on_abandoned
 
@@ -30,7 +28,7 @@ class Promise(Generic[T]):
         self.value = value
         self._settle()
 
-    def fail(self, error: KafkaError) -> None:
+    def fail(self, error: Exception) -> None:
         self.error = error
         self._settle()
 
@@ -53,9 +51,12 @@ class Promise(Generic[T]):
 
         def settle(kept: Promise[T]) -> None:
             if kept.error is not None:
-                mapped.fail(kept.error)
-            else:
-                mapped.resolve(function(kept.value))
+                return mapped.fail(kept.error)
+            try:
+                value = function(kept.value)
+            except Exception as error:  # it is ours, not that of the one who keeps the promise
+                return mapped.fail(error)
+            mapped.resolve(value)
 
         self.when_done(settle)
         return mapped
