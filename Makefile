@@ -44,6 +44,12 @@ fuzz: $(VENV)/dev.stamp ## the decoders on FUZZ_EXAMPLES generated inputs (milli
 compat: setup ## other people's clients and tools against a broker (BROKER=kafka: against Apache Kafka)
 	$(PY) -m pytest -n 2 --dist loadfile compat_tests $(PYTEST_ARGS)
 
+bench: setup ## Barnabas and Apache Kafka side by side
+	$(PY) -m benchmarks.run
+
+docs: $(VENV)/base.stamp ## write the generated pages of docs/ again
+	$(PY) -m barnabas.broker.config_reference > docs/configuration.md
+
 clean: ## remove everything that was made here except ./data
 	rm -rf $(VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
