@@ -1,6 +1,5 @@
-"""A clock that is moved, workers that are stepped, a log dir to start brokers in."""
+"""The metadata log on a log dir, with time and workers that move only when told."""
 
-from barnabas.protocol.errors import KafkaStorageError
 from barnabas.replication.metadata_batches import QuorumVoter
 from barnabas.replication.metadata_log import (
     METADATA_PARTITION,
@@ -11,75 +10,9 @@ from barnabas.replication.metadata_log import (
 )
 from barnabas.storage.log_manager import LogManager
 from tests.replication.clusters import CLUSTER_ID, uuid
+from tests.storage.fakes import FakeClock, FakeReport, QueuedWorkers
 
 VOTERS = [QuorumVoter(1, uuid(201), [("CONTROLLER", "localhost", 9093)])]
-
-
-class ManualTimer:
-    def __init__(self, at_ms, callback):
-        self.at_ms = at_ms
-        self.callback = callback
-
-    def cancel(self):
-        self.callback = None
-
-
-class ManualClock:
-    def __init__(self):
-        self.time_ms = 1_700_000_000_000
-        self.timers = []
-        self.soon = []
-
-    def now_ms(self):
-        return self.time_ms
-
-    def call_later(self, delay_ms, callback, *args):
-        self.timers.append(ManualTimer(self.time_ms + delay_ms, lambda: callback(*args)))
-        return self.timers[-1]
-
-    def call_soon(self, callback, *args):
-        self.soon.append(lambda: callback(*args))
-
-    def advance(self, delta_ms):
-        self.time_ms += delta_ms
-        due = [timer for timer in self.timers if timer.at_ms <= self.time_ms]
-        self.timers = [timer for timer in self.timers if timer not in due]
-        for timer in due:
-            if timer.callback is not None:
-                timer.callback()
-
-
-class SteppedWorkers:
-    def __init__(self):
-        self.jobs = []
-
-    def run(self, job, then):
-        self.jobs.append((job, then))
-
-    def step(self):
-        job, then = self.jobs.pop(0)
-        try:
-            result, error = job(), None
-        except (OSError, KafkaStorageError) as raised:
-            result, error = None, raised
-        then(result, error)
-
-
-class ListReport:
-    def __init__(self):
-        self.lines = []
-
-    def info(self, text, **fields):
-        self.lines.append(("info", text))
-
-    def warning(self, text, **fields):
-        self.lines.append(("warning", text))
-
-    def error(self, text, **fields):
-        self.lines.append(("error", text))
-
-    def texts(self, level):
-        return [text for found, text in self.lines if found == level]
 
 
 class Quorum:
@@ -87,9 +20,9 @@ class Quorum:
 
     def __init__(self, files, path, **settings):
         self.files = files
-        self.clock = ManualClock()
-        self.workers = SteppedWorkers()
-        self.report = ListReport()
+        self.clock = FakeClock()
+        self.workers = QueuedWorkers()
+        self.report = FakeReport()
         self.commits = []
         self.logs = LogManager([path], files=files, clock=self.clock, workers=self.workers, report=self.report)
         self.logs.open()
@@ -111,11 +44,10 @@ class Quorum:
 
     def run(self):
         """Until nothing is left to do at this time."""
-        while self.clock.soon or self.workers.jobs:
-            while self.clock.soon:
-                self.clock.soon.pop(0)()
-            if self.workers.jobs:
-                self.workers.step()
+        self.clock.turn()
+        while self.workers.jobs:
+            self.workers.do()
+            self.clock.turn()
 
     def append(self, *records):
         errors = []

@@ -96,9 +96,9 @@ def test_appends_of_one_turn_share_one_fsync(start):
     quorum = start().lead()
     for number in range(50):
         quorum.metadata.append([topic(number)], lambda error: None)
-    quorum.clock.soon.pop(0)()
+    quorum.clock.turn()
     assert len(quorum.workers.jobs) == 1
-    quorum.workers.step()
+    quorum.workers.do()
     assert len(quorum.metadata.image.topics) == 50
     assert not quorum.workers.jobs
 
@@ -247,7 +247,7 @@ def test_a_damaged_snapshot_is_reported_and_the_one_before_it_used(start, damage
         file.write(damage(data))
     again = start()
     assert again.metadata.image == quorum.metadata.image._replace(controller_id=-1)
-    assert [text for text in again.report.texts("warning") if name in text]
+    assert again.report.having(name)
 
 
 def test_metadata_that_is_lost_is_not_silently_begun_anew(start):
@@ -278,7 +278,7 @@ def test_a_log_that_ends_before_its_snapshot_goes_on_behind_it(start, path):
     again.lead().append(topic(9))
     assert again.metadata.image.end_offset == quorum.metadata.image.end_offset + 4
     assert set(start().metadata.image.topics) == {"topic-0", "topic-1", "topic-9"}
-    assert any("going on from the snapshot" in text for text in again.report.texts("warning"))
+    assert again.report.having("going on from the snapshot")
 
 
 def test_nothing_is_left_to_run_when_it_is_closed(start):
