@@ -27,7 +27,7 @@ class Acceptor:
     """Every listener of a broker and every connection they accepted."""
 
     def __init__(self, config: BrokerConfig, *, loop: Loop, report: Report) -> None:
-        self._config = config
+        self.config = config
         self._loop = loop
         self._report = report
         self._dispatch: Dispatch | None = None
@@ -43,15 +43,15 @@ class Acceptor:
 
     def bind(self) -> list[Listener]:
         """Takes the addresses of all client listeners; returns them with the ports that they really have."""
-        for listener in self._config.client_listeners:
-            self._sockets.append((listener, _bound(listener, self._config)))
+        for listener in self.config.client_listeners:
+            self._sockets.append((listener, _bound(listener, self.config)))
         return [listener._replace(port=bound.getsockname()[1]) for listener, bound in self._sockets]
 
     def accept(self, dispatch: Dispatch) -> None:
         """From now on connections are served."""
         self._dispatch = dispatch
         for listener, bound in self._sockets:
-            bound.listen(self._config.socket_listen_backlog_size)
+            bound.listen(self.config.socket_listen_backlog_size)
             self._watch(listener, bound)
 
     def _watch(self, listener: Listener, bound: socket.socket) -> None:
@@ -92,11 +92,11 @@ class Acceptor:
             return client.close()  # gone already
         self._per_address[address] += 1
         self._idle_timers[connection] = self._loop.call_later(
-            self._config.connections_max_idle_ms, self._check_idle, connection
+            self.config.connections_max_idle_ms, self._check_idle, connection
         )
 
     def _why_refused(self, address: str) -> str | None:
-        config = self._config
+        config = self.config
         if len(self._idle_timers) >= config.max_connections:
             return f"there are {len(self._idle_timers)} already (max.connections)"
         limit = config.connections_per_ip_overrides.get(address, config.max_connections_per_ip)
@@ -114,7 +114,7 @@ class Acceptor:
             loop=self._loop,
             buffers=self._buffers,
             dispatch=self._dispatch,
-            max_frame_bytes=self._config.socket_request_max_bytes,
+            max_frame_bytes=self.config.socket_request_max_bytes,
             on_close=self._on_close,
         )
 
@@ -122,7 +122,7 @@ class Acceptor:
 
     def _check_idle(self, connection: Connection) -> None:
         idle_ms = self._loop.now_ms() - connection.last_active_ms
-        limit_ms = self._config.connections_max_idle_ms
+        limit_ms = self.config.connections_max_idle_ms
         if idle_ms >= limit_ms and not connection.is_being_answered:
             return connection.close(_why_idle(connection, idle_ms))
         self._idle_timers[connection] = self._loop.call_later(

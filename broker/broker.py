@@ -1,6 +1,6 @@
 """What a handler can reach: the metadata image, the replicas, the controller, and what is handed in from outside."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from barnabas.broker.config import BrokerConfig, BrokerProperties
@@ -13,7 +13,7 @@ from barnabas.broker.replica_manager import ReplicaManager
 from barnabas.broker.topic_creation import TopicCreation
 from barnabas.protocol.messages.api_versions import ApiVersion
 from barnabas.replication.cluster_control import SUPPORTED_FEATURES
-from barnabas.replication.image import BrokerImage, ConfigResource, ImageChanges, MetadataImage, ResourceType
+from barnabas.replication.image import BrokerImage, ImageChanges, MetadataImage, ResourceType
 from barnabas.storage.log_manager import LogManager
 from barnabas.storage.seams import Clock, Report
 
@@ -44,6 +44,7 @@ class Broker:
         api_versions: Sequence[ApiVersion],
         clock: Clock,
         report: Report,
+        on_reconfigured: Callable[[BrokerConfig], None],
     ) -> None:
         self.properties = properties
         self.config: BrokerConfig = properties.effective()
@@ -55,6 +56,7 @@ class Broker:
         self.api_versions = api_versions
         self.clock = clock
         self.report = report
+        self._on_reconfigured = on_reconfigured
         self._config_describer: ConfigDescriber | None = None
 
     @property
@@ -89,14 +91,16 @@ class Broker:
         self.image = image
         for resource in changes.configs:
             if resource.type == ResourceType.BROKER and resource.name in ("", str(self.node_id)):
-                self._reconfigure()
+                self.reconfigure()
         self.replicas.apply(image, changes)
 
-    def _reconfigure(self) -> None:
+    def reconfigure(self) -> None:
+        """Takes over what the image says about this broker's own configuration (KIP-226)."""
         self.properties = self.properties._replace(
-            cluster=self.image.config(*ConfigResource(ResourceType.BROKER, "")),
-            node=self.image.config(*ConfigResource(ResourceType.BROKER, str(self.node_id))),
+            cluster=self.image.config(ResourceType.BROKER, ""),
+            node=self.image.config(ResourceType.BROKER, str(self.node_id)),
         )
         self.config = self.properties.effective()
         self._config_describer = None
         self.replicas.reconfigure(self.config.log_defaults)
+        self._on_reconfigured(self.config)

@@ -4,11 +4,12 @@ Start: take the ports, open the logs, replay the metadata, lead the quorum, regi
 Stop: accept no more, answer what is here, flush, leave the mark of a clean shutdown.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from barnabas.broker.acceptor import Acceptor
 from barnabas.broker.broker import Broker
 from barnabas.broker.config import BrokerConfig, BrokerProperties, without_effect
+from barnabas.broker.config_describe import DescribedConfig
 from barnabas.broker.controller_shell import ControllerShell
 from barnabas.broker.dispatch import API_VERSIONS, Dispatcher
 from barnabas.broker.entropy import Entropy
@@ -20,6 +21,7 @@ from barnabas.broker.promise import Promise
 from barnabas.broker.replica_manager import ReplicaManager
 from barnabas.broker.topic_creation import TopicCreation
 from barnabas.broker.workers import ThreadWorkers
+from barnabas.protocol.messages.create_topics import CreatableTopicConfigs
 from barnabas.protocol.types import Uuid, uuid_text
 from barnabas.replication.cluster_control import BrokerRegistration
 from barnabas.replication.controller import Controller, ControllerSettings
@@ -61,7 +63,9 @@ class BrokerServer:
         self.broker: Broker
         self._logs: LogManager | None = None
         self._metadata: MetadataLog | None = None
+        self._controller: Controller
         self._cluster_id = ""
+        self._broker_epoch = -1
         self._is_stopping = False
         self._failure: BaseException | None = None
 
@@ -98,7 +102,7 @@ class BrokerServer:
         if self._metadata is not None:
             self._metadata.close()
         if self._logs is not None:
-            self._logs.close()
+            self._logs.close(self._broker_epoch)
         self.loop.stop()
 
     def _fail(self, error: BaseException) -> None:
@@ -189,23 +193,27 @@ class BrokerServer:
             api_versions=API_VERSIONS,
             clock=self.loop,
             report=self._report,
+            on_reconfigured=self._on_reconfigured,
         )
-        settings = ControllerSettings(
-            node_id=config.node_id,
-            broker_config=config,
-            log_config=config.log_defaults,
-            defaults=TopicDefaults(config.num_partitions, config.default_replication_factor),
-            delete_topic_enable=config.delete_topic_enable,
+        self._controller = Controller(
+            _controller_settings(config),
+            random=self._random,
+            describe_topic_configs=lambda _image, configs: _creatable(broker.config_describer.topic(configs)),
         )
-        broker.controller = ControllerShell(Controller(settings, random=self._random), metadata, self._fail)
+        broker.controller = ControllerShell(self._controller, metadata, self._fail)
         broker.topic_creation = TopicCreation(broker.controller, self._report)
+        broker.reconfigure()
         return broker
+
+    def _on_reconfigured(self, config: BrokerConfig) -> None:
+        self.config = config
+        self._acceptor.config = config
+        self._controller.settings = _controller_settings(config)
 
     def _on_commit(self, image: MetadataImage, changes: ImageChanges) -> None:
         self.broker.on_metadata(image, changes)
 
     def _register(self, then: Callable[[], None]) -> None:
-        """Two steps, as every broker of a cluster: known but fenced, then open for clients."""
         broker, config, logs = self.broker, self.config, self.broker.logs
         registration = BrokerRegistration(
             broker_id=config.node_id,
@@ -214,25 +222,52 @@ class BrokerServer:
             endpoints={listener.name: _endpoint(listener, config) for listener in self.listeners},
             log_dirs=_directory_ids(logs),
             rack=config.broker_rack,
+            previous_broker_epoch=self._previous_broker_epoch(logs),
         )
 
         def registered(promise: Promise[int]) -> None:
             if promise.error is not None:
                 return self._fail(promise.error)
-            epoch = promise.value
-            broker.producer_ids = ProducerIds(config.node_id, epoch, broker.controller)
-            unfenced = broker.controller.submit(
-                lambda controller, image: controller.unfence_broker(config.node_id, epoch, image)
-            )
-            unfenced.when_done(lambda done: self._fail(done.error) if done.error else then())
+            self._broker_epoch = promise.value
+            broker.producer_ids = ProducerIds(config.node_id, promise.value, broker.controller)
+            then()
 
         broker.controller.submit(
-            lambda controller, image: controller.register_broker(registration, image)
+            lambda controller, image: controller.register_and_unfence(registration, image)
         ).when_done(registered)
+
+    def _previous_broker_epoch(self, logs: LogManager) -> int:
+        """That of the last run if it ended cleanly everywhere: then this broker still has all that it led with."""
+        known = self.broker.image.brokers.get(self.config.node_id)
+        is_clean = all(log_dir.had_clean_shutdown for log_dir in logs.log_dirs)
+        return known.broker_epoch if known is not None and is_clean else -1
 
     def _ready(self, on_ready: Callable[[], None]) -> None:
         self._acceptor.accept(Dispatcher(self.broker))
         on_ready()
+
+
+def _controller_settings(config: BrokerConfig) -> ControllerSettings:
+    return ControllerSettings(
+        node_id=config.node_id,
+        broker_config=config,
+        log_config=config.log_defaults,
+        defaults=TopicDefaults(config.num_partitions, config.default_replication_factor),
+        delete_topic_enable=config.delete_topic_enable,
+    )
+
+
+def _creatable(configs: Iterable[DescribedConfig]) -> list[CreatableTopicConfigs]:
+    return [
+        CreatableTopicConfigs(
+            name=config.name,
+            value=config.value,
+            read_only=config.read_only,
+            config_source=config.source,
+            is_sensitive=config.is_sensitive,
+        )
+        for config in configs
+    ]
 
 
 def _endpoint(listener: Listener, config: BrokerConfig) -> Endpoint:
