@@ -259,9 +259,23 @@ def write_file(files: Files, path: str, data: Buffer, *, sync: bool, is_new: boo
         file.sync()
 
 
-def replace_file(files: Files, path: str, data: Buffer) -> None:
-    """The file holds either its old bytes or all of these, even after a power cut, and these once this returns."""
+def install_file(files: Files, path: str, data: Buffer) -> None:
+    """The file holds either its old bytes or all of these, even after a power cut; a `sync_dir` decides which."""
     temporary = path + ".tmp"
     write_file(files, temporary, data, sync=True)
     files.rename(temporary, path)
+
+
+def replace_file(files: Files, path: str, data: Buffer) -> None:
+    """As `install_file`; durable when it returns."""
+    install_file(files, path, data)
     files.sync_dir(os.path.dirname(path))
+
+
+def make_durable_dir(files: Files, path: str) -> None:
+    """The directory and those above it that are missing, with names that a power cut does not take."""
+    parent = os.path.dirname(path)
+    if parent and not files.exists(parent):
+        make_durable_dir(files, parent)
+    files.makedirs(path)
+    files.sync_dir(parent or ".")

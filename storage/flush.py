@@ -6,7 +6,9 @@ Rules:
 - The data come first. Then index files, snapshots and leader epochs of closed segments; the recovery point that is
   checkpointed stays below a segment until these are durable too. A full disk postpones them; it loses nothing.
 - Names come before removals: the file whose name carries the log end offset must be durable before the last segment
-  that could tell it otherwise is renamed.
+  that could tell it otherwise is renamed. Segments are removed one by one, oldest first: after a crash those that came
+  back are followed without a gap by those that stayed, and a gap always means loss. They are synced like any other
+  before they go: one that came back torn would look as if the log ended there.
 - A failed fsync is never tried again: the kernel may have dropped the pages and would report success. The dir goes
   offline.
 """
@@ -17,9 +19,9 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from barnabas.protocol.errors import KafkaStorageError
-from barnabas.storage.files import File, Files, replace_file, write_file
+from barnabas.storage.files import File, Files, install_file
 from barnabas.storage.seams import Clock, Workers
-from barnabas.storage.segment import Segment
+from barnabas.storage.segment import DELETED_SUFFIX, Segment
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 
@@ -39,13 +41,13 @@ class FlushPlan:
         "_done",
         "_files",
         "_lock",
+        "deleted",
         "directory",
         "metadata_path",
         "offset",
         "postponed",
-        "renames",
-        "replacements",
         "sealed",
+        "snapshots",
         "syncs",
         "writes",
     )
@@ -60,10 +62,12 @@ class FlushPlan:
         self.syncs: list[SegmentSync] = []
         self.sealed: list[Segment] = []
         self.writes: list[tuple[str, bytes]] = []
-        self.replacements: list[tuple[str, bytes]] = []
+        """Producer snapshots, as many as `snapshots` says, and leader epochs."""
+        self.snapshots = 0
         self.metadata_path: str | None = None
         """The log is new: its directory's name and this file must become durable with its first bytes."""
-        self.renames: list[tuple[str, str]] = []
+        self.deleted: list[tuple[str, ...]] = []
+        """The files of deleted segments, oldest first."""
         self.postponed: OSError | None = None
 
     def run(self) -> None:
@@ -73,8 +77,7 @@ class FlushPlan:
                 self._sync_data()
                 self._write_files()
                 self._sync_names()
-                for source, target in self.renames:
-                    self._rename(source, target)
+                self._rename_deleted()
                 self._done = True
 
     def cancel(self) -> None:
@@ -90,11 +93,9 @@ class FlushPlan:
         try:
             for segment in self.sealed:
                 for path, data in segment.index_files():
-                    write_file(self._files, path, data, sync=True)
+                    install_file(self._files, path, data)
             for path, data in self.writes:
-                write_file(self._files, path, data, sync=True)
-            for path, data in self.replacements:
-                replace_file(self._files, path, data)
+                install_file(self._files, path, data)
         except OSError as error:
             if error.errno not in FULL_DISK:
                 raise
@@ -102,7 +103,7 @@ class FlushPlan:
 
     def _sync_names(self) -> None:
         has_new_name = any(sync.segment.synced_bytes < 0 for sync in self.syncs)
-        if has_new_name or self.sealed or self.writes or self.renames:
+        if has_new_name or self.sealed or self.writes or self.deleted:
             self._files.sync_dir(self.directory)
         if self.metadata_path is not None:
             if self._files.exists(self.metadata_path):
@@ -110,11 +111,15 @@ class FlushPlan:
             self._files.sync_dir(self.directory)
             self._files.sync_dir(self.directory.rpartition("/")[0])
 
-    def _rename(self, source: str, target: str) -> None:
-        try:
-            self._files.rename(source, target)
-        except FileNotFoundError:
-            pass  # not every segment has every file
+    def _rename_deleted(self) -> None:
+        for number, paths in enumerate(self.deleted):
+            if number:
+                self._files.sync_dir(self.directory)
+            for path in paths:
+                try:
+                    self._files.rename(path, path + DELETED_SUFFIX)
+                except FileNotFoundError:
+                    pass  # not every segment has every file
 
 
 class Flushable(Protocol):

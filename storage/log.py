@@ -91,9 +91,9 @@ class Log:
         """Closed, but their index files are not durable yet."""
         self._snapshots: list[tuple[str, bytes]] = []
         """Producer snapshots to be written with the next flush."""
-        self._doomed: list[str] = []
-        """Files of deleted segments, to be renamed with the next flush."""
-        self._is_name_durable = loaded.is_clean
+        self._doomed: list[tuple[str, ...]] = []
+        """Files of each deleted segment, to be renamed with the next flush."""
+        self._is_name_durable = loaded.has_durable_names
         self._group_commit = GroupCommit(self, log_dir.clock, log_dir.workers)
         self._deadlines = LogDeadlines()
         self._start()
@@ -343,13 +343,13 @@ class Log:
             if segment.synced_bytes < segment.size:
                 plan.syncs.append(SegmentSync(segment, segment.file(), segment.size))
         plan.sealed = list(self._unsealed)
-        plan.writes = list(self._snapshots)
+        plan.writes, plan.snapshots = list(self._snapshots), len(self._snapshots)
         if plan.sealed and self._leader_epochs.is_dirty:
-            plan.replacements.append((f"{self.path}/{LEADER_EPOCH_CHECKPOINT}", self._leader_epochs.to_bytes()))
+            plan.writes.append((f"{self.path}/{LEADER_EPOCH_CHECKPOINT}", self._leader_epochs.to_bytes()))
             self._leader_epochs.is_dirty = False
         if not self._is_name_durable:
             plan.metadata_path = f"{self.path}/{PARTITION_METADATA}"
-        plan.renames = [(path, path + DELETED_SUFFIX) for path in self._doomed]
+        plan.deleted = list(self._doomed)
         return plan
 
     def flush_done(self, plan: FlushPlan, error: BaseException | None) -> BaseException | None:
@@ -374,9 +374,15 @@ class Log:
         for segment in plan.sealed:
             segment.seal()
         self._unsealed = [segment for segment in self._unsealed if not segment.is_sealed]
-        self._snapshots = self._snapshots[len(plan.writes) :]
-        unsealed_from = self._unsealed[0].base_offset if self._unsealed else self.recovery_point
-        self._log_dir.set_recovery_point(self.topic_partition, min(self.recovery_point, unsealed_from))
+        self._snapshots = self._snapshots[plan.snapshots :]
+        self._log_dir.set_recovery_point(self.topic_partition, self._recovery_point_to_checkpoint())
+
+    def _recovery_point_to_checkpoint(self) -> int:
+        """Recovery trusts the index files of every segment that ends at this point: it stays inside an unsealed one."""
+        if self._unsealed:
+            return min(self.recovery_point, self._unsealed[0].base_offset)
+        active_base_offset = self._segments.active.base_offset
+        return self.recovery_point - 1 if self.recovery_point > active_base_offset else self.recovery_point
 
     # ---- removal
 
@@ -435,21 +441,21 @@ class Log:
     def _delete_segments(self, count: int) -> None:
         if count == 0:
             return
-        deleted = self._segments.remove_first(count)
-        self._unsealed = [segment for segment in self._unsealed if segment not in deleted]
-        for segment in deleted:
+        for segment in self._segments.remove_first(count):
             snapshot = f"{self.path}/{file_name(segment.base_offset, SNAPSHOT_SUFFIX)}"
-            for path in (*segment.paths, snapshot):
+            self._doomed.append((*segment.paths, snapshot))
+            for path in segment.paths:
                 self._log_dir.cache.forget(path)
-                self._doomed.append(path)
         self._tell(f"deleted {count} segments, the log starts at offset {self.log_start_offset}", segments=count)
         self._group_commit.start_soon()
 
     def _renamed(self, plan: FlushPlan) -> None:
         """Under their new names the files wait for those who may still want to look at them, then they go."""
-        if plan.renames:
-            self._doomed = self._doomed[len(plan.renames) :]
-            paths = [target for _, target in plan.renames]
+        if plan.deleted:
+            self._doomed = self._doomed[len(plan.deleted) :]
+            gone = {paths[0] for paths in plan.deleted}
+            self._unsealed = [segment for segment in self._unsealed if segment.path not in gone]
+            paths = [path + DELETED_SUFFIX for paths in plan.deleted for path in paths]
             self._log_dir.clock.call_later(self._config.file_delete_delay_ms, self._log_dir.remove_in_worker, paths)
 
     # ---- deadlines

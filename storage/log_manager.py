@@ -24,7 +24,7 @@ from barnabas.storage.checkpoints import (
 )
 from barnabas.storage.deadlines import DeadlineHeap
 from barnabas.storage.file_cache import FileCache
-from barnabas.storage.files import Files, Lock, replace_file, write_file
+from barnabas.storage.files import Files, Lock, make_durable_dir, replace_file, write_file
 from barnabas.storage.leader_epochs import LeaderEpochs
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
@@ -117,7 +117,8 @@ class LogManager:
             self._opener = self._clock.call_later(self._config.log_initial_task_delay_ms, self._open_next)
 
     def _lock(self, log_dir: LogDir) -> None:
-        self._files.makedirs(log_dir.path)
+        if not self._files.exists(f"{log_dir.path}/{META_PROPERTIES}"):
+            make_durable_dir(self._files, log_dir.path)
         try:
             self._locks.append(self._files.lock(f"{log_dir.path}/{LOCK_FILE}"))
         except BlockingIOError:
@@ -276,7 +277,7 @@ class LogManager:
         write_file(self._files, f"{path}/{PARTITION_METADATA}", metadata, sync=False, is_new=True)
         segment = Segment(path, 0, self._cache, self._clock.now_ms())
         segment.create()
-        loaded = LoadedLog([segment], 0, 0, 0, ProducerState(), LeaderEpochs(), is_clean=False)
+        loaded = LoadedLog([segment], 0, 0, 0, ProducerState(), LeaderEpochs(), has_durable_names=False)
         log = self._logs[topic_partition] = Log(log_dir, topic_partition, topic_id, config, loaded)
         self._add(log_dir, topic_partition)
         return log

@@ -44,8 +44,8 @@ class LoadedLog(NamedTuple):
     recovery_point: int
     producers: ProducerState
     leader_epochs: LeaderEpochs
-    is_clean: bool
-    """It was stopped cleanly: its names are durable."""
+    has_durable_names: bool
+    """It was stopped cleanly and held something then: a stop writes nothing for a log that is empty."""
 
 
 class LogLoader:
@@ -94,7 +94,13 @@ class LogLoader:
         recovery_point = end_offset if is_clean else min(self._recovery_point, end_offset)
         self._producers.end_offset = end_offset
         return LoadedLog(
-            segments, log_start_offset, end_offset, recovery_point, self._producers, self._leader_epochs, is_clean
+            segments,
+            log_start_offset,
+            end_offset,
+            recovery_point,
+            self._producers,
+            self._leader_epochs,
+            has_durable_names=is_clean and end_offset > 0,
         )
 
     def _segment(self, base_offset: int, sizes: dict[str, int]) -> Segment:
@@ -220,30 +226,36 @@ class LogLoader:
 
     def _load_producers(self, segments: list[Segment], snapshots: list[int], offset: int, is_clean: bool) -> None:
         """The state as of this offset: from the latest good snapshot, and from the batches behind it."""
-        self._producers = ProducerState(segments[0].base_offset if segments else offset)
-        expiration_ms = self._log_dir.config.producer_id_expiration_ms
-        for snapshot in reversed([snapshot for snapshot in snapshots if snapshot <= offset]):
+        first_offset = segments[0].base_offset if segments else offset
+        self._producers = ProducerState(first_offset)
+        found = self._load_snapshot([snapshot for snapshot in snapshots if first_offset <= snapshot <= offset])
+        if found or not is_clean:  # as in Kafka: no snapshot after a clean stop means that there was no producer
+            self._replay_from(segments, self._producers.end_offset, offset)
+
+    def _load_snapshot(self, snapshots: list[int]) -> bool:
+        for snapshot in reversed(snapshots):
             path = f"{self._path}/{file_name(snapshot, SNAPSHOT_SUFFIX)}"
             try:
                 entries = read_snapshot(self._files.read_bytes(path))
             except CorruptSnapshot as error:
                 self._warn(f"producer snapshot {snapshot} cannot be read: {error}")
                 continue
-            self._producers.load(snapshot, entries, self._now_ms, expiration_ms)
-            break
-        else:
-            if is_clean:
-                return  # as in Kafka: without any snapshot there was no producer
-        self._replay_from(segments, self._producers.end_offset, offset)
+            self._producers.load(snapshot, entries, self._now_ms, self._log_dir.config.producer_id_expiration_ms)
+            return True
+        return False
 
     def _replay_from(self, segments: list[Segment], start: int, end: int) -> None:
+        """What cannot be replayed without a gap is forgotten: a state that is behind would refuse good batches."""
         for slot, segment in enumerate(segments):
             next_base = segments[slot + 1].base_offset if slot + 1 < len(segments) else end
             if start < next_base and segment.base_offset < end:
+                if segment.base_offset > start:
+                    self._producers = ProducerState(segment.base_offset)
                 for _, header, batch in scan_batches(segment.file(), segment.position_of(start), segment.size):
                     if header.base_offset >= end:
-                        break
+                        return
                     self._replay_producer(header, batch)
+                    start = header.next_offset
 
     # ---- removal
 

@@ -1,0 +1,304 @@
+"""Ten thousand crashes: whatever was promised before them must be true after.
+
+One run is one seed: a broker's logs on a simulated disk, a few small operations, a crash in the middle or in between,
+a new start, the invariants, and on. A failing run says its seed; `CRASH_SEED=<seed>` runs that one alone.
+"""
+
+import os
+from random import Random
+
+import pytest
+
+from barnabas.protocol.errors import KafkaStorageError, OutOfOrderSequence
+from barnabas.protocol.records import NO_TIMESTAMP, NewRecord, build_batch, iter_batches
+from barnabas.protocol.types import TopicPartition
+from barnabas.storage.batches import header_in
+from barnabas.storage.log import Log
+from barnabas.storage.log_config import LogConfig
+from barnabas.storage.log_dir import LogManagerConfig
+from barnabas.storage.log_manager import LogManager
+from tests.simulation.files import Crash, SimulatedFiles
+from tests.storage.fakes import FakeClock, FakeReport, QueuedWorkers
+
+CRASHES = int(os.environ.get("CRASHES", "10000"))
+CRASHES_PER_RUN = 20
+SHARDS = 10
+TOPIC_ID = bytes(range(16))
+BROKER = LogManagerConfig(
+    log_flush_offset_checkpoint_interval_ms=400,
+    log_retention_check_interval_ms=500,
+    log_initial_task_delay_ms=200,
+    producer_id_expiration_ms=1 << 40,
+    producer_id_expiration_check_interval_ms=3_000,
+    open_files_max=3,
+)
+
+
+class Batch:
+    """What was appended: the bytes as the log patched them, and who sent it."""
+
+    def __init__(self, base_offset: int, data: bytes, records: list, producer: tuple[int, int, int]) -> None:
+        self.base_offset = base_offset
+        self.next_offset = base_offset + len(records)
+        self.data = data
+        self.records = records
+        self.producer_id, self.producer_epoch, self.base_sequence = producer
+
+
+class Model:
+    """What must be true of one partition."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.in_flight: Batch | None = None
+        self.durable = 0
+        """Everything below was acknowledged as synced, or survived a power cut."""
+        self.deleted = 0
+        """Records below were deleted; they may come back, they may not."""
+
+    @property
+    def end(self) -> int:
+        return self.batches[-1].next_offset if self.batches else 0
+
+    def last_of(self, producer_id: int) -> Batch | None:
+        return next((batch for batch in reversed(self.batches) if batch.producer_id == producer_id), None)
+
+
+class World:
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.files = SimulatedFiles(self.random)
+        self.models = {TopicPartition("t", number): Model() for number in range(self.random.randint(1, 3))}
+        self.config = LogConfig(
+            internal_segment_bytes=self.random.choice((300, 700, 2_000)),
+            index_interval_bytes=self.random.choice((0, 100, 400)),
+            segment_ms=self.random.choice((2_000, 1 << 40)),
+            retention_ms=self.random.choice((-1, 3_000, 20_000)),
+            retention_bytes=self.random.choice((-1, 0, 1_500)),
+            flush_messages=self.random.choice((1, 3, 2**63 - 1)),
+            flush_ms=self.random.choice((300, 2**63 - 1)),
+            file_delete_delay_ms=self.random.choice((0, 700)),
+            message_timestamp_type=self.random.choice(("CreateTime", "CreateTime", "LogAppendTime")),
+        )
+        self.now_ms = 1_000_000
+        self.epoch = 0
+
+    # ---- a life of the process
+
+    def start(self) -> None:
+        self.clock = FakeClock(self.now_ms)
+        self.workers = QueuedWorkers()
+        self.report = FakeReport()
+        self.manager = LogManager(
+            ["/data"],
+            files=self.files,
+            clock=self.clock,
+            workers=self.workers,
+            report=self.report,
+            config=BROKER,
+            config_of=lambda topic: self.config,
+        )
+        self.manager.open()
+        self.manager.ensure_meta_properties("cluster", 1, lambda: TOPIC_ID)
+        self.epoch += self.random.random() < 0.3
+        for topic_partition in self.models:
+            self.manager.create(topic_partition, TOPIC_ID, self.config)
+
+    def live(self) -> None:
+        """A few operations; the process may be gone in the middle of one."""
+        if self.random.random() < 0.6:
+            self.files.crash_after(self.random.randrange(60))
+        operations = (self.append, self.append, self.append, self.flush, self.work, self.work, self.wait, self.prune)
+        for _ in range(self.random.randrange(25)):
+            topic_partition = self.random.choice(list(self.models))
+            try:
+                self.random.choice(operations)(self.models[topic_partition], self.manager.get(topic_partition))
+                self.clock.turn()
+            finally:
+                self.files.now_ms = self.now_ms = self.clock.now_ms()
+                for name, model in self.models.items():
+                    model.deleted = max(model.deleted, self.manager.get(name).log_start_offset)
+
+    def append(self, model: Model, log: Log) -> None:
+        producer_id = self.random.choice((-1, -1, 1, 2))
+        last = model.last_of(producer_id)
+        producer = (-1, -1, -1)
+        if producer_id >= 0:
+            bump = last is not None and self.random.random() < 0.1
+            epoch = (last.producer_epoch if last else 0) + bump
+            producer = (producer_id, epoch, last.base_sequence + len(last.records) if last and not bump else 0)
+        timestamp = self.random.choice((self.now_ms, self.now_ms, self.now_ms - 900, NO_TIMESTAMP))
+        records = [
+            NewRecord(b"k", self.random.randbytes(self.random.randrange(60)), (), timestamp)
+            for _ in range(self.random.randint(1, 3))
+        ]
+        data = built(records, producer)
+        model.in_flight = Batch(log.log_end_offset, b"", records, producer)
+        self.fill_disk()
+        try:
+            info = log.append(memoryview(data), leader_epoch=self.epoch, now_ms=self.now_ms)
+        except KafkaStorageError:
+            assert not log.is_offline, self.report.lines
+            model.in_flight = None
+            return
+        finally:
+            self.files.capacity_bytes = 1 << 40
+            if model.in_flight:
+                model.in_flight.data = bytes(data)
+        assert not info.duplicate
+        assert info.base_offset == model.end, "offsets skip or repeat"
+        assert info.last_offset == model.end + len(records) - 1
+        model.batches.append(model.in_flight)
+        model.in_flight = None
+
+    def fill_disk(self) -> None:
+        if self.random.random() < 0.03:
+            self.files.capacity_bytes = self.files.used_bytes() + self.random.randrange(150)
+
+    def flush(self, model: Model, log: Log) -> None:
+        end = log.log_end_offset
+
+        def flushed(error: BaseException | None) -> None:
+            assert error is None, error
+            model.durable = max(model.durable, end)
+
+        log.flush(flushed)
+
+    def work(self, model: Model, log: Log) -> None:
+        if self.workers.jobs:
+            self.workers.do(self.random.randrange(len(self.workers.jobs)))
+
+    def wait(self, model: Model, log: Log) -> None:
+        self.clock.advance(self.random.choice((1, 100, 1_000)))
+
+    def prune(self, model: Model, log: Log) -> None:
+        if self.random.random() < 0.3:
+            log.delete_records(self.random.randint(log.log_start_offset, log.log_end_offset))
+
+    def stop(self) -> None:
+        """A clean stop, if it gets to its end."""
+        self.manager.close()
+        for model in self.models.values():
+            model.durable = model.end
+
+    # ---- after a crash
+
+    def restart(self, *, power_cut: bool) -> None:
+        self.start()
+        for topic_partition, model in self.models.items():
+            log = self.manager.get(topic_partition)
+            survived(model, log, power_cut)
+            indexes_fit(log)
+            duplicates_are_known(model, log, self.now_ms)
+
+
+def built(records: list, producer: tuple[int, int, int]) -> bytearray:
+    producer_id, producer_epoch, base_sequence = producer
+    return build_batch(
+        records, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence
+    )
+
+
+def survived(model: Model, log: Log, power_cut: bool) -> None:
+    """Nothing promised is lost, nothing else appears; then the model forgets what is gone."""
+    if model.in_flight is not None:
+        if log.log_end_offset == model.in_flight.next_offset:
+            model.batches.append(model.in_flight)
+        model.in_flight = None
+    end = log.log_end_offset
+    must_have = model.durable if power_cut else model.end
+    assert must_have <= end <= model.end, f"the log ends at {end}, expected {must_have} to {model.end}"
+    if log.log_start_offset > model.deleted:
+        # A power cut took the name of the first segment, of which nothing was synced, and not that of the second.
+        assert power_cut, "records vanished that nobody deleted"
+        assert model.durable <= model.deleted, "records vanished that were synced"
+        model.deleted = log.log_start_offset
+    found = read_all(log)
+    model.batches = [batch for batch in model.batches if batch.next_offset <= end]
+    for batch in model.batches:
+        if batch.next_offset > log.log_start_offset:
+            assert found.pop(batch.base_offset, None) == batch.data, f"the batch at {batch.base_offset} is not the same"
+    assert not found, f"batches nobody appended: {list(found)}"
+    if end > model.end:
+        assert end == log.log_start_offset, "the log was emptied and starts behind what was lost"
+        model.batches.append(Batch(end, b"", [], (-1, -1, -1)))
+    if power_cut:
+        model.durable = end
+
+
+def read_all(log: Log) -> dict[int, bytes]:
+    found = {}
+    offset = log.log_start_offset
+    while (data := log.read(offset, 400, max_offset=log.log_end_offset)) is not None:
+        view = data.read()
+        assert len(view) == data.size
+        for position, header in iter_batches(view):
+            found[header.base_offset] = view[position : position + header.size_bytes]
+            offset = header.next_offset
+    return found
+
+
+def indexes_fit(log: Log) -> None:
+    for segment in log.segments:
+        rows = [segment.offset_index.row(slot) for slot in range(len(segment.offset_index))]
+        for relative_offset, position in rows:
+            header = header_in(segment.file(), position)
+            assert header is not None
+            assert header.last_offset == segment.base_offset + relative_offset, "an index row names another batch"
+        assert rows == sorted(set(rows)), "index rows do not ascend"
+        times = [segment.time_index.row(slot) for slot in range(len(segment.time_index))]
+        assert times == sorted(set(times)), "time index rows do not ascend"
+
+
+def duplicates_are_known(model: Model, log: Log, now_ms: int) -> None:
+    for producer_id in (1, 2):
+        last = model.last_of(producer_id)
+        if last is not None and last.base_offset >= model.deleted:
+            info = log.append(
+                memoryview(built(last.records, (producer_id, last.producer_epoch, last.base_sequence))),
+                leader_epoch=0,
+                now_ms=now_ms,
+            )
+            assert info.duplicate, f"a batch of producer {producer_id} was stored twice"
+            assert info.base_offset == last.base_offset
+            gap = built(last.records, (producer_id, last.producer_epoch, last.base_sequence + 100))
+            with pytest.raises(OutOfOrderSequence):
+                log.append(memoryview(gap), leader_epoch=0, now_ms=now_ms)
+
+
+def run(seed: int) -> int:
+    world = World(seed)
+    crashes = 0
+    power_cut = False
+    while crashes < CRASHES_PER_RUN:
+        try:
+            if world.random.random() < 0.1:
+                world.files.crash_after(world.random.randrange(12))
+            world.restart(power_cut=power_cut)
+            power_cut = False
+            world.live()
+            if world.random.random() < 0.2:
+                world.stop()
+        except Crash:
+            pass
+        crashes += 1
+        if world.random.random() < 0.5:
+            world.files.kill()
+        else:
+            world.files.cut_power()
+            power_cut = True
+    return crashes
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_what_was_promised_is_true_after_any_crash(shard: int) -> None:
+    seeds = range(shard, CRASHES // CRASHES_PER_RUN, SHARDS)
+    if "CRASH_SEED" in os.environ:
+        seeds = [int(os.environ["CRASH_SEED"])] if shard == 0 else []
+    for seed in seeds:
+        try:
+            run(seed)
+        except AssertionError as error:
+            raise AssertionError(f"CRASH_SEED={seed}: {error}") from error
+        except Exception as error:
+            raise AssertionError(f"CRASH_SEED={seed}: {error!r}") from error
