@@ -9,14 +9,11 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any
 
-from barnabas.protocol.primitives import RUNTIME, SHORT_STRING, STRING_BYTES_MAX
+from barnabas.protocol.primitives import RUNTIME, SHORT_ARRAY, SHORT_STRING, STRING_BYTES_MAX
 from barnabas.protocol.schema import EMPTY, REQUIRED, Decoder, Encoder, Field, default_of
 
 FORMATS = {"bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q",
            "float64": "d", "uuid": "16s"}  # fmt: skip
-METHODS = {"take": "unpack_from", "put": "pack"}
-SHORT_ARRAY = 16
-"""Arrays of fewer numbers are read and written by a `struct` made beforehand."""
 
 
 def compile_init(cls: Any) -> Callable[..., None]:
@@ -30,13 +27,20 @@ def compile_init(cls: Any) -> Callable[..., None]:
 
 
 def compile_encoder(cls: Any, version: int) -> Encoder:
-    source = _EncoderSource(cls, version).written()
+    source = _EncoderSource(cls, version)
+    with source.block("def encode(m0, out, slices):"):
+        source.struct(cls, "m0", 0)
+        source.flush()
+        source.line("return None")
     encode: Encoder = _function(source.lines, source.scope, "encode", f"{cls.__name__} v{version}")
     return encode
 
 
 def compile_decoder(cls: Any, version: int) -> Decoder:
-    source = _DecoderSource(cls, version).written()
+    source = _DecoderSource(cls, version)
+    with source.block("def decode(buffer, p, end):"):
+        source.struct(cls, "", 0)
+        source.line("return m0, p")
     decode: Decoder = _function(source.lines, source.scope, "decode", f"{cls.__name__} v{version}")
     return decode
 
@@ -54,9 +58,9 @@ class _Source:
 
     def __init__(self, cls: Any, version: int) -> None:
         assert version in cls.__versions__, f"{cls.__name__} has no version {version}"
-        self.cls = cls
         self.version = version
         self.flexible = cls.__flexible_since__ is not None and version >= cls.__flexible_since__
+        self.null, self.more = (0, " + 1") if self.flexible else (-1, "")
         self.scope: dict[str, Any] = dict(RUNTIME)
         self.lines: list[str] = []
         self.indent = 0
@@ -79,24 +83,24 @@ class _Source:
 
     def constant(self, value: Any) -> str:
         """How the source refers to a value."""
-        if value is None or isinstance(value, bool | int):
+        if value is None or type(value) in (bool, int):
             return repr(value)
         name = f"c{len(self.scope)}"
         self.scope[name] = value
         return name
 
-    def struct_call(self, verb: str, formats: str) -> str:
-        """The name of what takes or puts these formats."""
-        name = f"{verb}_{formats}".replace("?", "o")
+    def call(self, method: str, formats: str) -> str:
+        """The name of a method of the `struct` with these formats."""
+        name = f"{method}_{formats}".replace("?", "o")
         if name not in self.scope:
-            self.scope[name] = getattr(Struct(">" + formats), METHODS[verb])
+            self.scope[name] = getattr(Struct(">" + formats), method)
         return name
 
-    def struct_calls(self, verb: str, code: str) -> str:
-        """The name of a tuple: at n stands what takes or puts n of these."""
-        name = f"{verb}_n_{code}".replace("?", "o")
+    def calls(self, method: str, code: str) -> str:
+        """The name of a tuple: at n stands the method for n of these."""
+        name = f"{method}_n_{code}".replace("?", "o")
         if name not in self.scope:
-            self.scope[name] = tuple(getattr(Struct(">" + code * n), METHODS[verb]) for n in range(SHORT_ARRAY))
+            self.scope[name] = tuple(getattr(Struct(">" + code * n), method) for n in range(SHORT_ARRAY))
         return name
 
     def plain_fields(self, cls: Any) -> list[Field]:
@@ -114,12 +118,6 @@ class _Source:
 
 class _DecoderSource(_Source):
     """`p` is the position in the buffer; lengths and counts are read into `n`, the number of tags into `k`."""
-
-    def written(self) -> "_DecoderSource":
-        with self.block("def decode(buffer, p, end):"):
-            self.struct(self.cls, "", 0)
-            self.line("return m0, p")
-        return self
 
     def struct(self, cls: Any, target: str, depth: int) -> None:
         m = f"m{depth}"
@@ -143,7 +141,7 @@ class _DecoderSource(_Source):
             self.line(f"{run[0][0]} = buffer[p]; p += 1")
         elif run:
             targets = "".join(f"{target}, " for target, _ in run)
-            self.line(f"{targets}= {self.struct_call('take', formats)}(buffer, p); p += {Struct('>' + formats).size}")
+            self.line(f"{targets}= {self.call('unpack_from', formats)}(buffer, p); p += {Struct('>' + formats).size}")
 
     def field(self, field: Field, target: str, depth: int) -> None:
         if field.kind in FORMATS:
@@ -158,10 +156,9 @@ class _DecoderSource(_Source):
         if not field.nullable_in(self.version):
             return self.struct(field.of, f"{target} = ", depth + 1)
         self.line("n = buffer[p]; p += 1")
-        self.line(f"if n > 127: {target} = None")
-        with self.block("else:"):
+        with self.block("if n < 128:"):
             self.struct(field.of, f"{target} = ", depth + 1)
-        return None
+        return self.line(f"else: {target} = None")
 
     def variable(self, field: Field, target: str, depth: int) -> None:
         """A field that begins with its length; -1 is null, and a compact length is one more than the length."""
@@ -176,8 +173,7 @@ class _DecoderSource(_Source):
         with self.block("if n >= 0:"):
             self.content(field, target, depth)
         self.line(f"elif n == -1: {target} = None")
-        self.line("else: raise Malformed('a negative length')")
-        return None
+        return self.line("else: raise Malformed('a negative length')")
 
     def content(self, field: Field, target: str, depth: int) -> None:
         if field.kind == "array":
@@ -188,16 +184,13 @@ class _DecoderSource(_Source):
         else:
             self.line("if n > end - p: raise Malformed('a length beyond the end')")
             self.line(f"{target} = " + ("bytes(buffer[p:p + n])" if field.kind == "bytes" else "buffer[p:p + n]"))
-        self.line("p += n")
-        return None
+        return self.line("p += n")
 
     def array(self, of: Any, target: str, depth: int) -> None:
         if isinstance(of, Field) and of.kind in FORMATS:
-            code, take = FORMATS[of.kind], self.struct_calls("take", FORMATS[of.kind])
-            self.line(
-                f"{target} = list({take}[n](buffer, p) if n < {SHORT_ARRAY} else numbers('{code}', buffer, p, n))"
-            )
-            self.line(f"p += {self.min_bytes(of)} * n")
+            code, short = FORMATS[of.kind], self.calls("unpack_from", FORMATS[of.kind])
+            read = f"{short}[n](buffer, p) if n < {SHORT_ARRAY} else numbers('{code}', buffer, p, n)"
+            self.line(f"{target} = list({read}); p += {self.min_bytes(of)} * n")
             return
         self.line(f"{target} = items{depth} = []")
         with self.block("for _ in range(n):"):
@@ -236,14 +229,6 @@ class _DecoderSource(_Source):
 class _EncoderSource(_Source):
     """Lengths and counts are put together in `n`; as compact ones they are one more than the length, and null is 0."""
 
-    def written(self) -> "_EncoderSource":
-        self.null, self.more = (0, " + 1") if self.flexible else (-1, "")
-        with self.block("def encode(m0, out, slices):"):
-            self.struct(self.cls, "m0", 0)
-            self.flush()
-            self.line("return None")
-        return self
-
     def struct(self, cls: Any, m: str, depth: int) -> None:
         for field in self.plain_fields(cls):
             self.field(field, f"{m}.{field.name}", depth)
@@ -259,7 +244,7 @@ class _EncoderSource(_Source):
         formats = "".join(code for _, code in run)
         if formats == "B":
             return f"out.append({run[0][0]})"
-        return f"out += {self.struct_call('put', formats)}({', '.join(value for value, _ in run)})"
+        return f"out += {self.call('pack', formats)}({', '.join(value for value, _ in run)})"
 
     def field(self, field: Field, target: str, depth: int) -> None:
         if field.kind in FORMATS:
@@ -327,8 +312,8 @@ class _EncoderSource(_Source):
 
     def array(self, of: Any, nullable: bool, depth: int) -> None:
         if isinstance(of, Field) and of.kind in FORMATS:
-            code, put = FORMATS[of.kind], self.struct_calls("put", FORMATS[of.kind])
-            self.line(f"if x: out += {put}[len(x)](*x) if len(x) < {SHORT_ARRAY} else put_numbers('{code}', x)")
+            code, short = FORMATS[of.kind], self.calls("pack", FORMATS[of.kind])
+            self.line(f"if x: out += {short}[len(x)](*x) if len(x) < {SHORT_ARRAY} else put_numbers('{code}', x)")
             return
         if nullable:
             self.line("if x is None: x = ()")

@@ -14,6 +14,8 @@ STRING_BYTES_MAX = 0x7FFF
 
 SHORT_STRING = 64
 """Strings of fewer bytes are read by a `struct` made beforehand, in half the time that slicing a view takes."""
+SHORT_ARRAY = 16
+"""So are arrays of fewer numbers, and they are written by one."""
 
 
 def read_uvarint(buffer: memoryview, position: int) -> tuple[int, int]:
