@@ -169,6 +169,7 @@ class Driver:
     def stop(self) -> None:
         if self.process is not None:
             end(self.process)
+            close_pipes(self.process)
 
     def _start(self) -> subprocess.Popen[str]:
         with self.log.open("wb") as log:
@@ -275,6 +276,7 @@ def running(command: list[str], log: Path, cwd: Path) -> Iterator[tuple[subproce
     finally:
         end(process)
         reader.join()
+        close_pipes(process)
 
 
 def copy_lines(process: subprocess.Popen[str], lines: "Queue[str | None]", log: Path) -> None:
@@ -299,9 +301,6 @@ def wait_for(pattern: str, lines: "Queue[str | None]", process: subprocess.Popen
 
 def end(process: subprocess.Popen[str]) -> None:
     """SIGTERM, then SIGKILL for what does not listen."""
-    for pipe in (process.stdin,):
-        if pipe is not None and not pipe.closed:
-            pipe.close()
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
     try:
@@ -309,6 +308,12 @@ def end(process: subprocess.Popen[str]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def close_pipes(process: subprocess.Popen[str]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
 
 
 def kafka_tool(main_class: str, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
