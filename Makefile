@@ -49,6 +49,7 @@ bench: setup ## Barnabas and Apache Kafka side by side
 
 docs: $(VENV)/base.stamp ## write the generated pages of docs/ again
 	$(PY) -m barnabas.broker.config_reference > docs/configuration.md
+	$(PY) -m barnabas.broker.api_reference > docs/apis.md
 
 clean: ## remove everything that was made here except ./data
 	rm -rf $(VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info

@@ -1,12 +1,15 @@
 """The partitions of this broker: created, opened, reconfigured and deleted as the metadata image says.
 
-A partition is opened when it is first asked for. A broker with ten thousand of them starts as fast as one with ten.
+- A partition is opened when it is first asked for: a broker with ten thousand of them starts as fast as one with ten.
+- The metadata say which partitions exist; their directories may follow. The first few of a new topic are made before
+  the answer, the others a few at a time between requests, or when they are first asked for.
 """
 
+from collections import deque
 from collections.abc import Iterable
 
 from barnabas.broker.partition import Partition
-from barnabas.protocol.errors import NotLeaderOrFollower, UnknownTopicOrPartition
+from barnabas.protocol.errors import KafkaStorageError, NotLeaderOrFollower, UnknownTopicOrPartition
 from barnabas.protocol.types import TopicPartition
 from barnabas.replication.image import (
     CLUSTER_METADATA_TOPIC,
@@ -18,18 +21,31 @@ from barnabas.replication.image import (
 )
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_manager import LogManager
-from barnabas.storage.seams import Report
+from barnabas.storage.seams import Clock, Report
+
+MADE_AT_ONCE = 32
+_MAKING_MS = 5
+_BREATH_MS = 5
 
 
 class ReplicaManager:
     def __init__(
-        self, node_id: int, *, image: MetadataImage, logs: LogManager, log_defaults: LogConfig, report: Report
+        self,
+        node_id: int,
+        *,
+        image: MetadataImage,
+        logs: LogManager,
+        log_defaults: LogConfig,
+        clock: Clock,
+        report: Report,
     ) -> None:
         self._node_id = node_id
         self._image = image
         self._logs = logs
         self._log_defaults = log_defaults
+        self._clock = clock
         self._report = report
+        self._unmade: deque[TopicPartition] = deque()
         self._partitions: dict[tuple[str, int], Partition] = {}
 
     def partition(self, topic: str, index: int) -> Partition:
@@ -92,10 +108,29 @@ class ReplicaManager:
                     log.config = config
 
     def _create(self, topic: TopicImage, indexes: Iterable[int]) -> None:
-        config = self.log_config(topic.name)
-        for index in indexes:
-            if self._is_here(topic.partitions[index]):
-                self._logs.create(TopicPartition(topic.name, index), topic.topic_id, config)
+        here = [TopicPartition(topic.name, i) for i in indexes if self._is_here(topic.partitions[i])]
+        for name in here[:MADE_AT_ONCE]:
+            self._make(name)
+        if here[MADE_AT_ONCE:]:
+            if not self._unmade:
+                self._clock.call_soon(self._make_some)
+            self._unmade.extend(here[MADE_AT_ONCE:])
+
+    def _make(self, name: TopicPartition) -> None:
+        """Unless it was deleted meanwhile. A dir that cannot be written has said so; the next to ask is told."""
+        topic = self._image.topic(name.topic)
+        if topic is not None and name.partition < len(topic.partitions):
+            try:
+                self._logs.create(name, topic.topic_id, self.log_config(name.topic))
+            except KafkaStorageError as error:
+                self._report.warning(f"{name} has no directory yet: {error.message}", topic_partition=str(name))
+
+    def _make_some(self) -> None:
+        deadline_ms = self._clock.now_ms() + _MAKING_MS
+        while self._unmade and self._clock.now_ms() < deadline_ms:
+            self._make(self._unmade.popleft())
+        if self._unmade:
+            self._clock.call_later(_BREATH_MS, self._make_some)
 
     def _is_here(self, partition: PartitionImage) -> bool:
         return self._node_id in partition.replicas

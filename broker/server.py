@@ -182,7 +182,12 @@ class BrokerServer:
     def _assembled(self, logs: LogManager, metadata: MetadataLog) -> Broker:
         config = self.config
         replicas = ReplicaManager(
-            config.node_id, image=metadata.image, logs=logs, log_defaults=config.log_defaults, report=self._report
+            config.node_id,
+            image=metadata.image,
+            logs=logs,
+            log_defaults=config.log_defaults,
+            clock=self.loop,
+            report=self._report,
         )
         broker = Broker(
             self._properties,
