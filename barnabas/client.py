@@ -8,6 +8,7 @@ Rules:
   the timeout has passed.
 """
 
+import select
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -123,6 +124,11 @@ class Connection:
 
     def fileno(self) -> int:
         return self._socket.fileno()
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the broker has hung up, as it does on who is silent for long: nothing else is said unasked."""
+        return not self._waiting and bool(select.select([self._socket], [], [], 0)[0])
 
     def negotiate(self) -> None:
         """Learns the broker's versions. One that does not know our ApiVersions answers its error in v0 (KIP-511)."""
@@ -242,6 +248,8 @@ class Client:
 
     def any_node(self) -> Connection:
         """The first of the bootstrap servers that answers."""
+        if self._any is not None and self._any.is_gone:
+            self.forget_any()
         if self._any is None:
             self._any = self._first_reachable()
         return self._any
@@ -267,6 +275,8 @@ class Client:
         return connection
 
     def node(self, node_id: int) -> Connection:
+        if node_id in self._nodes and self._nodes[node_id].is_gone:
+            self.forget(node_id)
         if node_id not in self._nodes:
             if node_id not in self._addresses:
                 self.metadata(())

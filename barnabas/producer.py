@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from struct import unpack
 from typing import Any
 
-from barnabas.client import RETRIABLE, Client, Partition, Topic, by_leader, error_of
+from barnabas.client import RETRIABLE, Client, Partition, Topic, Unreachable, by_leader, error_of
 from barnabas.protocol.compression import CompressionType
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.produce import (
@@ -146,6 +146,7 @@ class Producer:
     def _exchange(self, batches: dict[int, bytearray]) -> list[PartitionProduceResponse]:
         """Sends to every leader, then waits for every answer; without acks there is none to wait for."""
         leaders = by_leader(partition for partition in self.topic.partitions if partition.partition_index in batches)
+        self._connect(leaders)
         for leader_id, partitions in leaders.items():
             self._send_to(leader_id, partitions, batches)
         if self.acks == 0:
@@ -155,6 +156,15 @@ class Producer:
             for topic in self.client.node(leader_id).receive(ProduceResponse).responses:
                 answers += topic.partition_responses
         return answers
+
+    def _connect(self, leaders: Iterable[int]) -> None:
+        """Before anything is sent, a dead leader is no worse than one that moved: another will be found."""
+        try:
+            for leader_id in leaders:
+                self.client.node(leader_id)
+        except Unreachable as error:
+            self._leaders_moved = True
+            raise KafkaError(str(error), ErrorCode.BROKER_NOT_AVAILABLE) from None
 
     def _send_to(self, leader_id: int, partitions: Sequence[Partition], batches: dict[int, bytearray]) -> None:
         connection = self.client.node(leader_id)
