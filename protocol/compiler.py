@@ -16,6 +16,11 @@ FORMATS = {"bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", 
            "float64": "d", "uuid": "16s"}  # fmt: skip
 
 
+MAX_ELEMENTS = 1_000_000
+"""In all arrays of a message together. An element of two bytes becomes an object of a hundred: without a bound a hostile
+frame would take forty times its size and hold up everybody else while it is decoded."""
+
+
 def compile_init(cls: Any) -> Callable[..., None]:
     fields: tuple[Field, ...] = cls.__fields__
     parameters = [field.name if field.default is REQUIRED else f"{field.name}=D_{field.name}" for field in fields]
@@ -39,6 +44,7 @@ def compile_encoder(cls: Any, version: int) -> Encoder:
 def compile_decoder(cls: Any, version: int) -> Decoder:
     source = _DecoderSource(cls, version)
     with source.block("def decode(buffer, p, end):"):
+        source.line(f"room = {MAX_ELEMENTS}")
         source.struct(cls, "", 0)
         source.line("return m0, p")
     decode: Decoder = _function(source.lines, source.scope, "decode", f"{cls.__name__} v{version}")
@@ -178,6 +184,8 @@ class _DecoderSource(_Source):
     def content(self, field: Field, target: str, depth: int) -> None:
         if field.kind == "array":
             self.line(f"if n * {self.min_bytes(field.of)} > end - p: raise Malformed('an array beyond the end')")
+            self.line("room -= n")
+            self.line(f"if room < 0: raise Malformed('more than {MAX_ELEMENTS} elements')")
             return self.array(field.of, target, depth)
         if field.kind == "string":
             self.line(f"{target} = short[n](buffer, p)[0].decode() if n < {SHORT_STRING} else string(buffer, p, n)")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.schema import (
     EMPTY,
     Records,
@@ -485,3 +486,10 @@ def test_an_empty_message_is_nothing_or_no_tags():
 def test_a_string_too_long_for_kafka_is_our_bug():
     with pytest.raises(AssertionError, match="32767"):
         encode(one_field(string(), flexible=True)(value="x" * 32768), 0)
+
+
+def test_a_message_of_more_elements_than_anyone_means_is_refused_before_they_are_made():
+    count = 1_000_001
+    hostile = count.to_bytes(4, "big") + bytes(2 * count)  # as many topics without a name
+    with pytest.raises(ProtocolError, match="more than 1000000 elements"):
+        decode(MetadataRequest, 1, hostile)
