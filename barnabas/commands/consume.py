@@ -15,6 +15,7 @@ from barnabas.output import Formatter, record_format, record_json, say
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 DEFAULT_FORMAT = "%v\\n"
+WRITE_BYTES = 1 << 16
 
 
 class Start(NamedTuple):
@@ -58,7 +59,7 @@ def consume(arguments: Arguments) -> int:
         try:
             _print_records(consumer, show, arguments.max)
         except KeyboardInterrupt:
-            sys.stdout.flush()
+            pass
     return 0
 
 
@@ -100,16 +101,41 @@ def _within(topic: str, index: int, offset: int, first: int, end: int) -> int:
 
 
 def _print_records(consumer: Consumer, show: Formatter, max_records: int | None) -> None:
-    """What has come is written at once; while more of the same response follows, it is gathered."""
-    write, flush = sys.stdout.buffer.write, sys.stdout.buffer.flush
+    """What has come is written at once; while more of the same answer follows, it is gathered."""
     left = max_records
     for records in consumer.batches():
-        for record in records:
-            write(show(*record))
-            if left is not None and (left := left - 1) == 0:
-                flush()
-                return
-        flush()
+        with Gathered() as gathered:
+            for record in records:
+                gathered.add(show(*record))
+                if left is not None and (left := left - 1) == 0:
+                    return
+
+
+class Gathered:
+    """Output in large writes, whatever the interpreter's buffering; on the way out nothing is left behind."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.size = 0
+
+    def __enter__(self) -> "Gathered":
+        return self
+
+    def add(self, data: bytes) -> None:
+        self.parts.append(data)
+        self.size += len(data)
+        if self.size >= WRITE_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        data = memoryview(b"".join(self.parts))
+        self.parts, self.size = [], 0
+        while data:  # an unbuffered stdout may take less than all
+            data = data[sys.stdout.buffer.write(data) :]
+        sys.stdout.buffer.flush()
+
+    def __exit__(self, *_: object) -> None:
+        self.flush()
 
 
 def _say_skipped(partition: int, from_offset: int, to_offset: int) -> None:
