@@ -5,7 +5,7 @@
 as a whole; one that cannot be read counts as empty, and the caller says what that costs.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from barnabas.protocol.types import TopicPartition
 
@@ -39,8 +39,8 @@ def decode_checkpoint(data: bytes) -> list[list[str]]:
     return [line.split() for line in lines[2:]]
 
 
-def encode_offsets(offsets: Iterable[tuple[TopicPartition, int]]) -> bytes:
-    return encode_checkpoint(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets)
+def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    return encode_checkpoint(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
 
 
 def decode_offsets(data: bytes) -> dict[TopicPartition, int]:

@@ -16,6 +16,8 @@ from typing import NamedTuple, Protocol
 
 Buffer = bytes | bytearray | memoryview
 
+TEMPORARY_SUFFIX = ".tmp"
+
 _APPEND_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
 
 
@@ -81,6 +83,10 @@ class Files(Protocol):
         ...
 
     def sync_dir(self, path: str) -> None: ...
+
+    def sync_all(self) -> None:
+        """Everything, files and names, of all dirs. It does not tell whether that worked."""
+        ...
 
     def free_bytes(self, path: str) -> int: ...
 
@@ -186,8 +192,8 @@ class OsFiles:
         return OsFile(os.open(path, _APPEND_FLAGS | os.O_CREAT if create else _APPEND_FLAGS, 0o644))
 
     def read_bytes(self, path: str) -> bytes:
-        with open(path, "rb", buffering=0) as file:
-            return file.read()
+        file = OsFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        return file.pread(file.size(), 0)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -237,6 +243,9 @@ class OsFiles:
         finally:
             os.close(fd)
 
+    def sync_all(self) -> None:
+        os.sync()
+
     def free_bytes(self, path: str) -> int:
         status = os.statvfs(path)
         return status.f_bavail * status.f_frsize
@@ -249,26 +258,20 @@ class OsFiles:
         return OsLock(path)
 
 
-def write_file(files: Files, path: str, data: Buffer, *, sync: bool, is_new: bool = False) -> None:
+def write_file(files: Files, path: str, data: Buffer, *, sync: bool) -> None:
     """A new file with these bytes. It may stand there torn after a crash: its reader must be able to tell."""
-    if not is_new:
-        files.remove(path)
+    files.remove(path)
     file = files.open(path, create=True)
     file.writev([data])
     if sync:
         file.sync()
 
 
-def install_file(files: Files, path: str, data: Buffer) -> None:
-    """The file holds either its old bytes or all of these, even after a power cut; a `sync_dir` decides which."""
-    temporary = path + ".tmp"
+def replace_file(files: Files, path: str, data: Buffer) -> None:
+    """The file holds either its old bytes or all of these, even after a power cut, and these once this returns."""
+    temporary = path + TEMPORARY_SUFFIX
     write_file(files, temporary, data, sync=True)
     files.rename(temporary, path)
-
-
-def replace_file(files: Files, path: str, data: Buffer) -> None:
-    """As `install_file`; durable when it returns."""
-    install_file(files, path, data)
     files.sync_dir(os.path.dirname(path))
 
 

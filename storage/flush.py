@@ -15,11 +15,11 @@ Rules:
 
 import errno
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from barnabas.protocol.errors import KafkaStorageError
-from barnabas.storage.files import File, Files, install_file
+from barnabas.storage.files import TEMPORARY_SUFFIX, File, Files, write_file
 from barnabas.storage.seams import Clock, Workers
 from barnabas.storage.segment import DELETED_SUFFIX, Segment
 
@@ -41,6 +41,7 @@ class FlushPlan:
         "_done",
         "_files",
         "_lock",
+        "_temporaries",
         "deleted",
         "directory",
         "metadata_path",
@@ -56,6 +57,7 @@ class FlushPlan:
         self._files = files
         self._lock = threading.Lock()
         self._done = False
+        self._temporaries: list[str] = []
         self.directory = directory
         self.offset = offset
         """The log is durable up to here once the plan is done."""
@@ -74,10 +76,11 @@ class FlushPlan:
         """Once: a second caller waits for the first. So a broker that stops takes over a plan no worker has begun."""
         with self._lock:
             if not self._done:
-                self._sync_data()
-                self._write_files()
-                self._sync_names()
-                self._rename_deleted()
+                self.sync_data()
+                self.write_files(sync=True)
+                self.install_files()
+                self.sync_names()
+                self.rename_deleted()
                 self._done = True
 
     def cancel(self) -> None:
@@ -85,23 +88,34 @@ class FlushPlan:
         with self._lock:
             self._done = True
 
-    def _sync_data(self) -> None:
+    def sync_data(self) -> None:
         for sync in self.syncs:
             sync.file.sync()
 
-    def _write_files(self) -> None:
+    def write_files(self, *, sync: bool) -> None:
+        """Beside the files they will replace; one that replaces nothing is not trusted before the plan is done."""
         try:
-            for segment in self.sealed:
-                for path, data in segment.index_files():
-                    install_file(self._files, path, data)
-            for path, data in self.writes:
-                install_file(self._files, path, data)
+            for path, data in self._files_to_write():
+                if self._files.exists(path):
+                    self._temporaries.append(path)
+                    path += TEMPORARY_SUFFIX
+                write_file(self._files, path, data, sync=sync)
         except OSError as error:
             if error.errno not in FULL_DISK:
                 raise
             self.postponed = error
 
-    def _sync_names(self) -> None:
+    def _files_to_write(self) -> Iterator[tuple[str, bytes]]:
+        for segment in self.sealed:
+            yield from segment.index_files()
+        yield from self.writes
+
+    def install_files(self) -> None:
+        if self.postponed is None:
+            for path in self._temporaries:
+                self._files.rename(path + TEMPORARY_SUFFIX, path)
+
+    def sync_names(self) -> None:
         has_new_name = any(sync.segment.synced_bytes < 0 for sync in self.syncs)
         if has_new_name or self.sealed or self.writes or self.deleted:
             self._files.sync_dir(self.directory)
@@ -111,7 +125,7 @@ class FlushPlan:
             self._files.sync_dir(self.directory)
             self._files.sync_dir(self.directory.rpartition("/")[0])
 
-    def _rename_deleted(self) -> None:
+    def rename_deleted(self) -> None:
         for number, paths in enumerate(self.deleted):
             if number:
                 self._files.sync_dir(self.directory)
@@ -122,11 +136,50 @@ class FlushPlan:
                     pass  # not every segment has every file
 
 
+def run_each(plans: Iterable[FlushPlan]) -> dict[FlushPlan, OSError]:
+    """What failed."""
+    failed: dict[FlushPlan, OSError] = {}
+    for plan in plans:
+        try:
+            plan.run()
+        except OSError as error:
+            failed[plan] = error
+    return failed
+
+
+def run_together(files: Files, plans: Iterable[FlushPlan]) -> dict[FlushPlan, OSError]:
+    """For a stop with many logs: the whole disk is synced twice instead of each log's files one by one. What failed.
+
+    Syncing the whole disk tells nobody about errors. So the data are synced once more by themselves: that tells, and
+    costs little by then.
+    """
+    good = list(plans)
+    failed: dict[FlushPlan, OSError] = {}
+
+    def each(step: Callable[[FlushPlan], None]) -> None:
+        for plan in good:
+            try:
+                step(plan)
+            except OSError as error:
+                failed[plan] = error
+        good[:] = [plan for plan in good if plan not in failed]
+
+    each(lambda plan: plan.write_files(sync=False))
+    files.sync_all()
+    each(FlushPlan.sync_data)
+    each(FlushPlan.install_files)
+    files.sync_all()
+    each(FlushPlan.rename_deleted)
+    return failed
+
+
 class Flushable(Protocol):
     log_end_offset: int
     recovery_point: int
 
-    def flush_plan(self, *, with_active: bool) -> FlushPlan | None: ...
+    def flush_plan(self, *, with_active: bool) -> FlushPlan | None:
+        """None if there is nothing to do; KafkaStorageError if nothing can be done any more."""
+        ...
 
     def flush_done(self, plan: FlushPlan, error: BaseException | None) -> BaseException | None:
         """What those who waited are told."""
@@ -159,10 +212,21 @@ class GroupCommit:
 
     def _start(self) -> None:
         self._is_starting = False
-        plan = self._log.flush_plan(with_active=bool(self._waiting)) if self.plan is None else None
+        if self.plan is not None:
+            return
+        try:
+            plan = self._log.flush_plan(with_active=bool(self._waiting))
+        except KafkaStorageError as error:
+            self._fail(error)
+            return
         if plan is not None:
             self.plan = plan
             self._workers.run(plan.run, lambda _, error: self._done(plan, error))
+
+    def _fail(self, error: KafkaStorageError) -> None:
+        waiting, self._waiting = self._waiting, []
+        for _, then in waiting:
+            then(error)
 
     def _done(self, plan: FlushPlan, error: BaseException | None) -> None:
         if self.plan is not plan:
@@ -183,9 +247,7 @@ class GroupCommit:
         plan, self.plan = self.plan, None
         if plan is not None:
             plan.cancel()
-        waiting, self._waiting = self._waiting, []
-        for _, then in waiting:
-            then(KafkaStorageError("the log was deleted"))
+        self._fail(KafkaStorageError("the log was deleted"))
 
     def finish(self) -> None:
         """Waits for the plan at work, or does it: nothing of this log may run when its directory is given up."""

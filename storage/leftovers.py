@@ -6,24 +6,25 @@ split that was not finished. Index files without their log go.
 """
 
 from barnabas.storage.batches import iter_headers
-from barnabas.storage.files import DirEntry, Files
+from barnabas.storage.files import TEMPORARY_SUFFIX, Files
 from barnabas.storage.seams import Report
 from barnabas.storage.segment import DELETED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
-TEMPORARY_SUFFIX = ".tmp"
 TXN_INDEX_SUFFIX = ".txnindex"
 
+_UNFINISHED = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, TEMPORARY_SUFFIX)
+_METADATA_SNAPSHOT_DELETED = ".checkpoint" + DELETED_SUFFIX
+"""The affair of the metadata log, which knows what its snapshots are."""
 _INDEXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 
-def clear_leftovers(files: Files, path: str, report: Report) -> list[DirEntry]:
-    """Puts the directory in order; what it holds afterwards."""
-    entries = files.scandir(path)
-    names = {entry.name for entry in entries}
+def clear_leftovers(files: Files, path: str, report: Report) -> set[str]:
+    """Puts the directory in order; the names it holds afterwards."""
+    names = set(files.listdir(path))
     if not any(_is_leftover(name, names) for name in names):
-        return entries
+        return names
     cleaned = [_offset(name) for name in names if name.endswith(CLEANED_SUFFIX)]
     swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
     good_swaps = [name for name in swaps if not cleaned or _offset(name) < min(cleaned)]
@@ -34,12 +35,12 @@ def clear_leftovers(files: Files, path: str, report: Report) -> list[DirEntry]:
     _swap_in(files, path, names, good_swaps)
     _remove_orphans(files, path)
     files.sync_dir(path)
-    return files.scandir(path)
+    return set(files.listdir(path))
 
 
 def _is_leftover(name: str, names: set[str]) -> bool:
-    if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, TEMPORARY_SUFFIX)):
-        return True
+    if name.endswith(_UNFINISHED):
+        return not name.endswith(_METADATA_SNAPSHOT_DELETED)
     return name.endswith(_INDEXES) and name.partition(".")[0] + LOG_SUFFIX not in names
 
 

@@ -257,6 +257,7 @@ class Log:
             path = f"{self.path}/{file_name(producers.end_offset, SNAPSHOT_SUFFIX)}"
             self._snapshots.append((path, producers.to_bytes()))
             producers.snapshot_offset = producers.end_offset
+            producers.has_snapshot = True
 
     def _tell(self, text: str, **fields: object) -> None:
         name = str(self.topic_partition)
@@ -329,13 +330,11 @@ class Log:
 
     def flush(self, then: Then) -> None:
         """Calls back with None once everything appended so far is durable, or with why it is not. Never raises."""
-        if self._log_dir.error is not None:
-            then(self._log_dir.offline_error())
-        else:
-            self._group_commit.flush(then)
+        self._group_commit.flush(then)
 
     def flush_plan(self, *, with_active: bool) -> FlushPlan | None:
-        if self.is_closed or self.is_offline or not (with_active or self._unsealed or self._doomed):
+        self._check_available()
+        if not (with_active or self._unsealed or self._doomed):
             return None
         active = self._segments.active
         plan = FlushPlan(self._log_dir.files, self.path, self.log_end_offset if with_active else active.base_offset)
@@ -497,31 +496,39 @@ class Log:
     # ---- the end
 
     def close(self) -> None:
-        """Makes everything durable and gives up memory and handles. For a stop, where blocking is right."""
-        if not self.is_closed:
-            self._group_commit.finish()
-            try:
-                if not self.is_offline:
-                    self._write_everything()
-            finally:
-                self._let_go()
+        """Makes everything durable and gives up handles. For a stop, where blocking is right."""
+        plan = self.plan_of_close()
+        try:
+            if plan is not None:
+                plan.run()
+        except OSError as error:
+            self.closed(plan, error)
+        else:
+            self.closed(plan, None)
 
-    def _write_everything(self) -> None:
+    def plan_of_close(self) -> FlushPlan | None:
+        """What is left to be written, once what is at work is done. Nothing may be appended after it."""
+        if self.is_closed:
+            return None
+        self._group_commit.finish()
         active = self._segments.active
         has_nothing_new = active.is_sealed and self.log_end_offset == self.recovery_point and not self._doomed
-        if has_nothing_new or self.log_end_offset == 0:
-            return
+        if self.is_offline or has_nothing_new or self.log_end_offset == 0:
+            return None
         if active.offset_index.is_in_memory:
             active.close_indexes()
             self._unsealed.append(active)
-        self._take_snapshot()
-        plan = self.flush_plan(with_active=True)
-        assert plan is not None
-        plan.run()
-        if plan.postponed is not None:
-            raise plan.postponed
-        self.recovery_point = self.log_end_offset
-        self._log_dir.set_recovery_point(self.topic_partition, self.recovery_point)
+        if len(self.producers) or self.producers.has_snapshot:  # none at all is as good as one of nobody
+            self._take_snapshot()
+        return self.flush_plan(with_active=True)
+
+    def closed(self, plan: FlushPlan | None, error: OSError | None) -> None:
+        if plan is not None and (error := error or plan.postponed) is None:
+            self.recovery_point = self.log_end_offset
+            self._log_dir.set_recovery_point(self.topic_partition, self.recovery_point)
+        if error is not None:
+            self._log_dir.go_offline(error)
+        self._let_go()
 
     def abandon(self) -> None:
         """Its directory is about to be renamed and deleted: nothing of it is worth writing any more."""

@@ -9,6 +9,7 @@ Rules:
   questions the dir lives on the credit it was given.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
@@ -34,6 +35,8 @@ class LogManagerConfig(NamedTuple):
     producer_id_expiration_check_interval_ms: int = 600_000
     open_files_max: int = 512
     """Handles kept open over all dirs; what sockets and fsyncs hold comes on top."""
+    sync_together_min: int = 16
+    """A stop with this many logs to write syncs the whole disk instead of each log's files."""
     free_bytes_min: int = 0
     """The floor of free space below which nothing is appended."""
 
@@ -47,7 +50,10 @@ class Deadlines(Protocol):
 class LogDir:
     __slots__ = (
         "_checkpoint_is_dirty",
+        "_checkpoint_lock",
         "_checkpoint_timer",
+        "_checkpoint_written",
+        "_checkpoints",
         "_credit_bytes",
         "_is_short_of_space",
         "_next_space_check_ms",
@@ -96,6 +102,9 @@ class LogDir:
         self.log_start_offsets: dict[TopicPartition, int] = {}
         self._checkpoint_is_dirty = False
         self._checkpoint_timer: Timer | None = None
+        self._checkpoint_lock = threading.Lock()
+        self._checkpoints = 0
+        self._checkpoint_written = 0
         self._credit_bytes = 0
         self._is_short_of_space = False
         self._next_space_check_ms = 0
@@ -165,8 +174,8 @@ class LogDir:
     def _checkpoint_in_worker(self) -> None:
         if self.error is None:
             self._checkpoint_is_dirty = False
-            recovery_points, log_start_offsets = dict(self.recovery_points), dict(self.log_start_offsets)
-            self.workers.run(lambda: self._write_checkpoints(recovery_points, log_start_offsets), self._checkpointed)
+            checkpoint = self._checkpoint()
+            self.workers.run(lambda: self._write(checkpoint), self._checkpointed)
 
     def _checkpointed(self, _: None, error: BaseException | None) -> None:
         self._checkpoint_timer = None
@@ -179,8 +188,25 @@ class LogDir:
         """At once, when the broker stops: no timer is left behind."""
         if self._checkpoint_timer is not None:
             self._checkpoint_timer.cancel()
-        self._write_checkpoints(self.recovery_points, self.log_start_offsets)
+        self._write(self._checkpoint())
 
-    def _write_checkpoints(self, recovery_points: dict[TopicPartition, int], starts: dict[TopicPartition, int]) -> None:
-        replace_file(self.files, f"{self.path}/{LOG_START_OFFSET_CHECKPOINT}", encode_offsets(starts.items()))
-        replace_file(self.files, f"{self.path}/{RECOVERY_POINT_CHECKPOINT}", encode_offsets(recovery_points.items()))
+    def _checkpoint(self) -> "Checkpoint":
+        self._checkpoints += 1
+        return Checkpoint(self._checkpoints, dict(self.recovery_points), dict(self.log_start_offsets))
+
+    def _write(self, checkpoint: "Checkpoint") -> None:
+        """A worker that comes late, when the broker has stopped meanwhile, must not put an old one over the last."""
+        with self._checkpoint_lock:
+            if checkpoint.number > self._checkpoint_written:
+                self._replace(LOG_START_OFFSET_CHECKPOINT, checkpoint.log_start_offsets)
+                self._replace(RECOVERY_POINT_CHECKPOINT, checkpoint.recovery_points)
+                self._checkpoint_written = checkpoint.number
+
+    def _replace(self, name: str, offsets: dict[TopicPartition, int]) -> None:
+        replace_file(self.files, f"{self.path}/{name}", encode_offsets(offsets))
+
+
+class Checkpoint(NamedTuple):
+    number: int
+    recovery_points: dict[TopicPartition, int]
+    log_start_offsets: dict[TopicPartition, int]

@@ -4,7 +4,8 @@ Rules:
 - After a clean stop nothing is opened at start: a log is opened when it is first asked for, and one by one in the
   background, because retention must reach those that nobody asks for. After any other stop every log is recovered at
   start.
-- The mark of a clean stop is removed, durably, before anything can be appended.
+- The mark of a clean stop is removed, durably, before anything can be appended. So is what recovery removes. Whether or
+  not this start removed anything, names are synced: the last one may have been killed before it came to that.
 - The cluster's metadata, not the directories, say which partitions exist: making a log costs no fsync. Its directory
   becomes durable with its first flushed bytes.
 - A directory with another topic id than the one asked for is what a lost deletion left; it is moved aside as
@@ -25,6 +26,7 @@ from barnabas.storage.checkpoints import (
 from barnabas.storage.deadlines import DeadlineHeap
 from barnabas.storage.file_cache import FileCache
 from barnabas.storage.files import Files, Lock, make_durable_dir, replace_file, write_file
+from barnabas.storage.flush import run_each, run_together
 from barnabas.storage.leader_epochs import LeaderEpochs
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
@@ -108,8 +110,8 @@ class LogManager:
     def open(self) -> None:
         """Locks the dirs and finds what is in them; recovers it unless the last stop was clean. Blocks."""
         for log_dir in self.log_dirs:
-            self._lock(log_dir)
             try:
+                self._lock(log_dir)
                 self._open_dir(log_dir)
             except OSError as error:
                 log_dir.go_offline(error)
@@ -130,7 +132,7 @@ class LogManager:
         log_dir.had_clean_shutdown = CLEAN_SHUTDOWN_FILE in names
         if log_dir.had_clean_shutdown:
             self._files.remove(mark)
-            self._files.sync_dir(log_dir.path)
+        self._files.sync_dir(log_dir.path)
         if META_PROPERTIES in names:
             log_dir.meta_properties = MetaProperties.from_bytes(
                 self._files.read_bytes(f"{log_dir.path}/{META_PROPERTIES}")
@@ -169,6 +171,11 @@ class LogManager:
         mine = [topic_partition for topic_partition, owner in self._dirs.items() if owner is log_dir]
         for topic_partition in mine:
             self._open_log(topic_partition, is_clean=False)
+        if len(mine) >= self._config.sync_together_min:
+            self._files.sync_all()
+        else:
+            for topic_partition in mine:
+                self._files.sync_dir(f"{log_dir.path}/{topic_partition}")
         if mine:
             self._report.info(f"{log_dir.path}: recovered {len(mine)} logs", log_dir=log_dir.path, logs=len(mine))
 
@@ -274,9 +281,8 @@ class LogManager:
         path = f"{log_dir.path}/{topic_partition}"
         self._files.makedirs(path)
         metadata = encode_partition_metadata(topic_id)
-        write_file(self._files, f"{path}/{PARTITION_METADATA}", metadata, sync=False, is_new=True)
+        write_file(self._files, f"{path}/{PARTITION_METADATA}", metadata, sync=False)
         segment = Segment(path, 0, self._cache, self._clock.now_ms())
-        segment.create()
         loaded = LoadedLog([segment], 0, 0, 0, ProducerState(), LeaderEpochs(), has_durable_names=False)
         log = self._logs[topic_partition] = Log(log_dir, topic_partition, topic_id, config, loaded)
         self._add(log_dir, topic_partition)
@@ -300,7 +306,10 @@ class LogManager:
     # ---- removal
 
     def delete(self, topic_partition: TopicPartition) -> None:
-        """Renames the directory at once and removes it after file.delete.delay.ms. No error if there is none."""
+        """Renames the directory at once and removes it after file.delete.delay.ms. No error if there is none.
+
+        What lies in a dir that is offline stays there; it is a stray when the dir comes back.
+        """
         if topic_partition in self._dirs:
             delay_ms = self._config_of(topic_partition.topic).file_delete_delay_ms
             if (log := self._logs.get(topic_partition)) is not None:
@@ -324,9 +333,10 @@ class LogManager:
         rest = f"-{topic_partition.partition}.{unique}{suffix}"
         target = f"{log_dir.path}/{topic_partition.topic[: _NAME_MAX - len(rest)]}{rest}"
         try:
-            self._files.rename(f"{log_dir.path}/{topic_partition}", target)
+            if log_dir.error is None:
+                self._files.rename(f"{log_dir.path}/{topic_partition}", target)
         except OSError as error:
-            raise log_dir.go_offline(error) from error
+            log_dir.go_offline(error)
         del self._dirs[topic_partition]
         self._counts[log_dir.path] -= 1
         log_dir.forget(topic_partition)
@@ -352,8 +362,7 @@ class LogManager:
         if self._opener is not None:
             self._opener.cancel()
         self._deadlines.clear()
-        for log in self._logs.values():
-            self._close_log(log)
+        self._close_logs()
         for log_dir in self.log_dirs:
             if log_dir.error is None:
                 self._close_dir(log_dir, broker_epoch)
@@ -361,11 +370,13 @@ class LogManager:
         for lock in self._locks:
             lock.release()
 
-    def _close_log(self, log: Log) -> None:
-        try:
-            log.close()
-        except OSError as error:
-            log.log_dir.go_offline(error)
+    def _close_logs(self) -> None:
+        plans = {log: log.plan_of_close() for log in self._logs.values()}
+        changed = [plan for plan in plans.values() if plan is not None]
+        are_many = len(changed) >= self._config.sync_together_min
+        failed = run_together(self._files, changed) if are_many else run_each(changed)
+        for log, plan in plans.items():
+            log.closed(plan, failed.get(plan) if plan is not None else None)
 
     def _close_dir(self, log_dir: LogDir, broker_epoch: int) -> None:
         try:

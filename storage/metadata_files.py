@@ -62,13 +62,3 @@ def decode_partition_metadata(data: bytes) -> Uuid:
 
 def encode_clean_shutdown(broker_epoch: int) -> bytes:
     return f'{{"version":0,"brokerEpoch":{broker_epoch}}}'.encode()
-
-
-def decode_clean_shutdown(data: bytes) -> int:
-    """The epoch of the broker that stopped; -1 if the file does not tell, as older ones do not."""
-    from json import loads
-
-    try:
-        return int(loads(data)["brokerEpoch"])
-    except (ValueError, KeyError, TypeError):
-        return -1

@@ -87,7 +87,7 @@ class ProducerEntry:
 
 
 class ProducerState:
-    __slots__ = ("_producers", "end_offset", "snapshot_offset")
+    __slots__ = ("_producers", "end_offset", "has_snapshot", "snapshot_offset")
 
     def __init__(self, offset: int = 0) -> None:
         self._producers: dict[int, ProducerEntry] = {}
@@ -95,6 +95,7 @@ class ProducerState:
         """The state is that of the log up to here."""
         self.snapshot_offset = offset
         """Up to where a snapshot holds it: there is nothing to save while the two are equal."""
+        self.has_snapshot = False
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -173,6 +174,7 @@ class ProducerState:
     def load(self, offset: int, entries: Iterable[tuple[int, ProducerEntry]], now_ms: int, expiration_ms: int) -> None:
         self._producers = {key: entry for key, entry in entries if not _is_expired(entry, now_ms, expiration_ms)}
         self.end_offset = self.snapshot_offset = offset
+        self.has_snapshot = True
 
 
 def read_snapshot(data: bytes) -> list[tuple[int, ProducerEntry]]:

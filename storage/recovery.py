@@ -11,18 +11,17 @@ Rules of recovery, Kafka's unless said otherwise:
 - Producer state begins at the latest good snapshot at or below the first segment that is walked over.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from barnabas.protocol.records import BatchHeader
 from barnabas.protocol.types import TopicPartition
 from barnabas.storage.batches import is_intact, scan_batches
 from barnabas.storage.checkpoints import CorruptCheckpoint
-from barnabas.storage.files import DirEntry
 from barnabas.storage.leader_epochs import LEADER_EPOCH_CHECKPOINT, LeaderEpochs
 from barnabas.storage.leftovers import clear_leftovers
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_dir import LogDir
+from barnabas.storage.offset_index import OffsetIndex
 from barnabas.storage.producer_state import CorruptSnapshot, ProducerState, end_transaction, read_snapshot
 from barnabas.storage.segment import (
     INDEX_SUFFIX,
@@ -33,6 +32,7 @@ from barnabas.storage.segment import (
     Segment,
     file_name,
 )
+from barnabas.storage.time_index import TimeIndex
 
 
 class LoadedLog(NamedTuple):
@@ -62,21 +62,22 @@ class LogLoader:
         self._log_start_offset = log_dir.log_start_offsets.get(topic_partition, 0)
         self._leader_epochs = LeaderEpochs()
         self._producers = ProducerState()
+        self._without_index: set[int] = set()
+        """Base offsets of segments whose index files are missing or damaged."""
         self._removed_any = False
 
     def load(self, *, is_clean: bool) -> LoadedLog:
-        entries = clear_leftovers(self._files, self._path, self._log_dir.report)
-        sizes = {entry.name: entry.size_bytes for entry in entries}
-        snapshots = sorted(offset for offset, _ in _offsets_of(entries, SNAPSHOT_SUFFIX))
-        segments = [self._segment(offset, sizes) for offset, _ in sorted(_offsets_of(entries, LOG_SUFFIX))]
-        if LEADER_EPOCH_CHECKPOINT in sizes:
+        names = clear_leftovers(self._files, self._path, self._log_dir.report)
+        snapshots = _offsets_of(names, SNAPSHOT_SUFFIX)
+        segments = [self._segment(offset, names) for offset in _offsets_of(names, LOG_SUFFIX)]
+        if LEADER_EPOCH_CHECKPOINT in names:
             self._read_leader_epochs()
-        end_offset = self._trusted_end(segments, sizes) if is_clean else None
+        end_offset = self._trusted_end(segments) if is_clean else None
         if end_offset is not None:
             self._load_producers(segments, snapshots, end_offset, is_clean)
         else:
             is_clean = False
-            end_offset = self._recover(segments, sizes, snapshots)
+            end_offset = self._recover(segments, snapshots)
         return self._loaded(segments, end_offset, snapshots, is_clean)
 
     def _loaded(self, segments: list[Segment], end_offset: int, snapshots: list[int], is_clean: bool) -> LoadedLog:
@@ -103,29 +104,34 @@ class LogLoader:
             has_durable_names=is_clean and end_offset > 0,
         )
 
-    def _segment(self, base_offset: int, sizes: dict[str, int]) -> Segment:
+    def _segment(self, base_offset: int, names: set[str]) -> Segment:
         segment = Segment(self._path, base_offset, self._log_dir.cache, self._now_ms)
-        segment.load_closed(
-            sizes[file_name(base_offset, LOG_SUFFIX)],
-            sizes.get(file_name(base_offset, INDEX_SUFFIX), 0),
-            sizes.get(file_name(base_offset, TIME_INDEX_SUFFIX), 0),
-        )
+        index_bytes = self._index_bytes(base_offset, INDEX_SUFFIX, names)
+        time_index_bytes = self._index_bytes(base_offset, TIME_INDEX_SUFFIX, names)
+        segment.load_closed(self._files.file_size(segment.path), max(index_bytes, 0), max(time_index_bytes, 0))
+        if index_bytes < 0 or index_bytes % OffsetIndex.row_bytes or time_index_bytes % TimeIndex.row_bytes:
+            self._without_index.add(base_offset)
         return segment
+
+    def _index_bytes(self, base_offset: int, suffix: str, names: set[str]) -> int:
+        name = file_name(base_offset, suffix)
+        return self._files.file_size(f"{self._path}/{name}") if name in names else -1
 
     def _begin(self, segments: list[Segment]) -> int:
         """An empty log, at the log start offset: its records are gone, their offsets are not given out again."""
         segment = Segment(self._path, self._log_start_offset, self._log_dir.cache, self._now_ms)
-        segment.create()
+        if self._log_start_offset > 0:
+            segment.create()
         segments.append(segment)
         self._producers = ProducerState(self._log_start_offset)
         return self._log_start_offset
 
     # ---- after a clean stop
 
-    def _trusted_end(self, segments: list[Segment], sizes: dict[str, int]) -> int | None:
+    def _trusted_end(self, segments: list[Segment]) -> int | None:
         """The log end offset; None if the files contradict the mark of a clean stop."""
         for segment in segments:
-            if not _has_good_indexes(segment, sizes) and segment.size:
+            if segment.base_offset in self._without_index and segment.size:
                 self._warn(f"the index files of segment {segment.base_offset} are missing or damaged: rebuilding them")
                 if not self._rebuild_indexes(segment):
                     return None
@@ -148,10 +154,10 @@ class LogLoader:
 
     # ---- after any other stop
 
-    def _recover(self, segments: list[Segment], sizes: dict[str, int], snapshots: list[int]) -> int:
+    def _recover(self, segments: list[Segment], snapshots: list[int]) -> int:
         first = max((slot for slot, s in enumerate(segments) if s.base_offset <= self._recovery_point), default=0)
         for segment in segments[:first]:
-            if not _has_good_indexes(segment, sizes):
+            if segment.base_offset in self._without_index:
                 self._rebuild_indexes(segment)
         if not segments:
             return 0
@@ -282,15 +288,7 @@ class LogLoader:
         self._log_dir.report.warning(f"{name}: {text}", topic_partition=name, log_dir=self._log_dir.path)
 
 
-def _offsets_of(entries: list[DirEntry], suffix: str) -> Iterator[tuple[int, int]]:
-    """Offset and size of the files that are named by an offset."""
-    for name, size_bytes in entries:
-        stem = name[: -len(suffix)]
-        if name.endswith(suffix) and stem.isdigit() and size_bytes >= 0:
-            yield int(stem), size_bytes
-
-
-def _has_good_indexes(segment: Segment, sizes: dict[str, int]) -> bool:
-    index_bytes = sizes.get(file_name(segment.base_offset, INDEX_SUFFIX), -1)
-    time_index_bytes = sizes.get(file_name(segment.base_offset, TIME_INDEX_SUFFIX), -1)
-    return index_bytes >= 0 and index_bytes % 8 == 0 and time_index_bytes >= 0 and time_index_bytes % 12 == 0
+def _offsets_of(names: set[str], suffix: str) -> list[int]:
+    """Of the files that are named by an offset, in order."""
+    stems = [name[: -len(suffix)] for name in names if name.endswith(suffix)]
+    return sorted(int(stem) for stem in stems if stem.isdecimal())

@@ -31,8 +31,9 @@ def count_deletable(
         end_offset = log_end_offset if is_last else segments[count + 1].base_offset
         is_below_start = not is_last and end_offset <= log_start_offset
         is_surplus = config.delete and config.retention_bytes >= 0 and excess_bytes >= segment.size
-        deletable = is_below_start or is_surplus or _is_expired(segment, config, now_ms, largest_timestamp)
-        if not deletable or end_offset > high_watermark or (is_last and segment.size == 0):
+        if end_offset > high_watermark or (is_last and segment.size == 0):
+            return count
+        if not (is_below_start or is_surplus or _is_expired(segment, config, now_ms, largest_timestamp)):
             return count
         excess_bytes -= segment.size
     return len(segments)

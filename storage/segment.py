@@ -95,10 +95,11 @@ class Segment:
     # ---- writing
 
     def create(self) -> None:
+        """For a segment whose name must tell the log end offset; the first of a log waits for its first append."""
         self._cache.open(self.path, create=True)
 
     def append(self, data: memoryview, batches: Batches, base_offset: int, index_interval_bytes: int) -> None:
-        file = self._cache.open(self.path)
+        file = self._cache.open(self.path, create=True)
         try:
             file.writev((data,))
         except OSError:

@@ -298,6 +298,10 @@ class SimulatedFiles:
         self.change()
         directory.sync()
 
+    def sync_all(self) -> None:
+        self.change()
+        _sync_all(self._root)
+
     def free_bytes(self, path: str) -> int:
         return self.capacity_bytes - self.used_bytes()
 
@@ -337,6 +341,15 @@ class SimulatedFiles:
 
 def _parts(path: str) -> list[str]:
     return [part for part in path.split("/") if part]
+
+
+def _sync_all(directory: _Directory) -> None:
+    directory.sync()
+    for node in directory.entries.values():
+        if isinstance(node, _Directory):
+            _sync_all(node)
+        else:
+            node.sync()
 
 
 def _used_bytes(directory: _Directory) -> int:

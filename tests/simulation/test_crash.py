@@ -95,7 +95,7 @@ class World:
             clock=self.clock,
             workers=self.workers,
             report=self.report,
-            config=BROKER,
+            config=BROKER._replace(sync_together_min=self.random.choice((1, 100))),
             config_of=lambda topic: self.config,
         )
         self.manager.open()
