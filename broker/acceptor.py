@@ -14,8 +14,10 @@ from barnabas.protocol.errors import KafkaError
 from barnabas.storage.seams import Report, Timer
 
 _ACCEPTED_PER_EVENT = 64
+_BACKLOG_MIN = 1_024  # a client that finds the queue full tries again after a whole second
 _REFUSALS_TOLD_PER_SECOND = 10
 _RETRY_MS = 100
+_NEVER_MS = 10 * 365 * 24 * 3_600_000
 _OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -51,7 +53,7 @@ class Acceptor:
         """From now on connections are served."""
         self._dispatch = dispatch
         for listener, bound in self._sockets:
-            bound.listen(self.config.socket_listen_backlog_size)
+            bound.listen(max(self.config.socket_listen_backlog_size, _BACKLOG_MIN))
             self._watch(listener, bound)
 
     def _watch(self, listener: Listener, bound: socket.socket) -> None:
@@ -91,9 +93,7 @@ class Acceptor:
         except OSError:
             return client.close()  # gone already
         self._per_address[address] += 1
-        self._idle_timers[connection] = self._loop.call_later(
-            self.config.connections_max_idle_ms, self._check_idle, connection
-        )
+        self._idle_timers[connection] = self._loop.call_later(self._max_idle_ms, self._check_idle, connection)
 
     def _why_refused(self, address: str) -> str | None:
         config = self.config
@@ -120,9 +120,14 @@ class Acceptor:
 
     # Living and dying
 
+    @property
+    def _max_idle_ms(self) -> int:
+        limit_ms = self.config.connections_max_idle_ms
+        return limit_ms if limit_ms >= 0 else _NEVER_MS
+
     def _check_idle(self, connection: Connection) -> None:
         idle_ms = self._loop.now_ms() - connection.last_active_ms
-        limit_ms = self.config.connections_max_idle_ms
+        limit_ms = self._max_idle_ms
         if idle_ms >= limit_ms and not connection.is_being_answered:
             return connection.close(_why_idle(connection, idle_ms))
         self._idle_timers[connection] = self._loop.call_later(

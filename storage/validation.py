@@ -38,8 +38,11 @@ from barnabas.protocol.records import (
 )
 from barnabas.storage.log_config import LogConfig
 
-MAX_DECOMPRESSED_BYTES = 1 << 30
-"""What a batch may grow to when its records are read: far above any sane batch, below what hurts the machine."""
+RECORD_BYTES_MIN = 7
+"""Length, attributes, two deltas, key, value, headers: who claims more records than fit only wants their offsets."""
+MAX_DECOMPRESSED_BYTES = 1 << 26
+"""What a batch may grow to when its records are read, or ten times max.message.bytes: above any sane batch, and little
+enough not to hold up the others."""
 
 _COMPRESSION_MASK = 0x07
 _LOG_APPEND_TIME_FLAG = 0x08
@@ -95,6 +98,8 @@ def _check_client_batch(data: memoryview, config: LogConfig, now_ms: int) -> Bat
         raise CorruptMessage(f"the CRC {header.crc:#010x} does not match the batch")
     if header.records_count <= 0 or header.records_count != header.last_offset_delta + 1:
         raise InvalidRecord(f"{header.records_count} records with a last offset delta of {header.last_offset_delta}")
+    if not header.attributes & _COMPRESSION_MASK and header.records_count * RECORD_BYTES_MIN > len(data) - HEADER_BYTES:
+        raise InvalidRecord(f"{header.records_count} records in {len(data) - HEADER_BYTES} bytes")
     if header.attributes & _UNUSUAL_FLAGS:
         _check_attributes(header.attributes, config)
     if header.producer_id >= 0 and header.base_sequence < 0:
@@ -160,18 +165,22 @@ def _check_records(batch: memoryview, header: BatchHeader, config: LogConfig, no
     errors: list[RecordError] = []
     max_timestamp, out_of_range = NO_TIMESTAMP, False
     try:
-        for index, record in enumerate(iter_records(batch, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)):
+        for index, record in enumerate(iter_records(batch, max_decompressed_bytes=_max_decompressed_bytes(config))):
             max_timestamp = max(max_timestamp, record.timestamp)
             if config.compact and record.key is None:
                 errors.append(RecordError(index, "a compacted topic takes no record without a key"))
             elif not config.is_log_append_time and (message := _timestamp_error(record, config, now_ms)):
                 errors.append(RecordError(index, message))
                 out_of_range = True
-    except ProtocolError as error:
-        raise CorruptMessage(str(error)) from None
+    except (ProtocolError, CorruptMessage) as error:
+        raise InvalidRecord(str(error)) from None  # its CRC is right: sending it again would not help
     if errors:
         raise InvalidTimestamps(errors) if out_of_range else InvalidRecords(errors)
     return header if config.is_log_append_time else _with_true_timestamp(batch, header, max_timestamp)
+
+
+def _max_decompressed_bytes(config: LogConfig) -> int:
+    return max(MAX_DECOMPRESSED_BYTES, 10 * config.max_message_bytes)
 
 
 def _with_true_timestamp(batch: memoryview, header: BatchHeader, max_timestamp: int) -> BatchHeader:
@@ -217,4 +226,3 @@ def stamp_log_append_time(data: memoryview, batches: Batches, now_ms: int) -> Ba
         set_max_timestamp(batch, True, now_ms)
         stamped.append((position, header_at(batch)))
     return stamped
-

@@ -41,7 +41,7 @@ def handle(
         return _response(broker, request, context, topics)
     asked = request.topics or ()
     if any(_is_malformed(topic, context.api_version) for topic in asked):
-        return _response(broker, request, context, [_refused(topic, ErrorCode.INVALID_REQUEST) for topic in asked])
+        return _response(broker, request, context, [_malformed(topic) for topic in asked])
     missing = _to_create(broker, request)
     if not missing:
         return _response(broker, request, context, _topics(broker, request, {}))
@@ -87,6 +87,13 @@ def _why_unknown(name: str) -> ErrorCode:
 
 def _refused(asked: MetadataRequestTopic, code: ErrorCode) -> MetadataResponseTopic:
     return MetadataResponseTopic(error_code=code, name=asked.name, topic_id=asked.topic_id, partitions=())
+
+
+def _malformed(asked: MetadataRequestTopic) -> MetadataResponseTopic:
+    """The versions in which a topic must have a name cannot answer without one either."""
+    return MetadataResponseTopic(
+        error_code=ErrorCode.INVALID_REQUEST, name=asked.name or "", topic_id=asked.topic_id, partitions=()
+    )
 
 
 def _found(topic: TopicImage, request: MetadataRequest) -> MetadataResponseTopic:

@@ -12,6 +12,7 @@ from barnabas.broker.partition import Committed, Partition
 from barnabas.broker.promise import Promise
 from barnabas.protocol.compression import CompressionType
 from barnabas.protocol.errors import (
+    CorruptMessage,
     ErrorCode,
     InvalidRecord,
     KafkaError,
@@ -21,6 +22,7 @@ from barnabas.protocol.errors import (
     UnsupportedCompressionType,
 )
 from barnabas.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     PartitionProduceData,
     PartitionProduceResponse,
@@ -29,8 +31,9 @@ from barnabas.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from barnabas.protocol.records import header_at
+from barnabas.protocol.records import MAGIC, BatchHeader, header_at
 from barnabas.storage.log import AppendInfo
+from barnabas.storage.validation import InvalidRecords, InvalidTimestamps
 
 _ACKS = frozenset({-1, 0, 1})
 _ZSTD_SINCE = 7
@@ -40,7 +43,7 @@ _TOPIC_IDS_SINCE = 13
 def handle(
     broker: Broker, request: ProduceRequest, context: RequestContext
 ) -> ProduceResponse | Promise[ProduceResponse] | None:
-    reply = _Reply(broker, request.acks, context.api_version)
+    reply = _Reply(broker, request, context.api_version)
     topics = [
         TopicProduceResponse(
             name=topic.name,
@@ -59,20 +62,21 @@ def handle(
 class _Reply:
     """One Produce while it is being answered."""
 
-    __slots__ = ("acks", "api_version", "broker", "waiting")
+    __slots__ = ("acks", "api_version", "broker", "transactional_id", "waiting")
 
-    def __init__(self, broker: Broker, acks: int, api_version: int) -> None:
+    def __init__(self, broker: Broker, request: ProduceRequest, api_version: int) -> None:
         self.broker = broker
-        self.acks = acks
+        self.acks = request.acks
+        self.transactional_id = request.transactional_id
         self.api_version = api_version
         self.waiting: list[tuple[Partition, AppendInfo, PartitionProduceResponse]] = []
 
     def append(self, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
         try:
+            partition = self.broker.replicas.partition(self._name(topic), data.index)
+            batch = self._one_batch(data)
             if self.acks not in _ACKS:
                 raise KafkaError(f"acks={self.acks}; it must be -1, 0 or 1", ErrorCode.INVALID_REQUIRED_ACKS)
-            batch = self._one_batch(data)
-            partition = self.broker.replicas.partition(self._name(topic), data.index)
             info = partition.append(batch, now_ms=self.broker.clock.now_ms())
         except KafkaError as error:
             return self._refused(topic, data.index, error)
@@ -102,17 +106,31 @@ class _Reply:
         try:
             header = header_at(records)
         except ProtocolError as error:
-            raise KafkaError(str(error), ErrorCode.CORRUPT_MESSAGE) from None
-        if 0 < header.size_bytes < len(records):
-            raise InvalidRecord("a produce request must carry exactly one record batch for each partition")
+            raise InvalidRecord(str(error)) from None
+        if header.size_bytes != len(records):
+            _refuse_other_than_one_batch(records, header)
+        if header.is_transactional:
+            self._refuse_transaction()
         if header.compression == CompressionType.ZSTD and self.api_version < _ZSTD_SINCE:
             raise UnsupportedCompressionType(f"zstd needs Produce {_ZSTD_SINCE}, not {self.api_version}")
         return records
+
+    def _refuse_transaction(self) -> None:
+        """There is no coordinator yet that could end one, and a transaction that never ends hides all that follows."""
+        if self.transactional_id is None:
+            code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            raise KafkaError("a transactional batch in a request without a transactional id", code)
+        raise KafkaError(f"{self.transactional_id} has no transaction under way", ErrorCode.INVALID_TXN_STATE)
 
     def _refused(self, topic: TopicProduceData, index: int, error: KafkaError) -> PartitionProduceResponse:
         refused = PartitionProduceResponse(
             index=index, error_code=error.code, base_offset=-1, error_message=error.message or None
         )
+        if isinstance(error, (InvalidRecords, InvalidTimestamps)):
+            refused.record_errors = [
+                BatchIndexAndErrorMessage(batch_index=record.batch_index, batch_index_error_message=record.message)
+                for record in error.record_errors
+            ]
         if isinstance(error, NotLeaderOrFollower) and (image := self.broker.image.partition(self._name(topic), index)):
             refused.current_leader = LeaderIdAndEpoch(leader_id=image.leader, leader_epoch=image.leader_epoch)
         return refused
@@ -144,6 +162,19 @@ class _Reply:
         for partition, info, told in self.waiting:
             partition.when_committed(info, when_told(told))
         return promise
+
+
+def _refuse_other_than_one_batch(records: memoryview, first: BatchHeader) -> None:
+    """Half a batch is none, and two are one too many; but what follows a wrong length is no batch."""
+    if first.size_bytes > len(records):
+        raise InvalidRecord(f"a batch of {first.size_bytes} bytes in {len(records)}")
+    try:
+        follows = header_at(records, first.size_bytes) if first.batch_length > 0 else None
+    except ProtocolError:
+        follows = None
+    if follows is None or follows.magic != MAGIC:
+        raise CorruptMessage(f"a batch of length {first.batch_length}, and no other behind it")
+    raise InvalidRecord("a produce request must carry exactly one record batch for each partition")
 
 
 def _fail(told: PartitionProduceResponse, error: KafkaError) -> None:

@@ -1,0 +1,46 @@
+"""A broker for each module of tests here, its log as a list, and a client that says what it is told."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from barnabas.testing import Broker
+
+from .wire import RawClient
+from .witness import HealthyClient, Lines
+
+
+@pytest.fixture(scope="module")
+def log() -> Lines:
+    return Lines()
+
+
+@pytest.fixture(scope="module")
+def broker(log: Lines) -> Iterator[Broker]:
+    with Broker({"healthy": 1, "payments": 1}, {"socket.request.max.bytes": "4194304"}, report=log) as broker:
+        broker.create_topics({"checked": 1}, {"barnabas.record.validation": "full"})
+        broker.create_topics({"compacted": 1}, {"cleanup.policy": "compact"})
+        yield broker
+
+
+@pytest.fixture
+def client(broker: Broker) -> Iterator[RawClient]:
+    with RawClient(broker.port) as client:
+        yield client
+
+
+@pytest.fixture
+def healthy(broker: Broker, log: Lines) -> Iterator[HealthyClient]:
+    """Beside the test: nobody else may be disturbed, and no exception of ours show up in the log."""
+    log.lines.clear()
+    with HealthyClient(broker.port, "healthy") as client:
+        yield client
+    assert log.errors() == []
+
+
+@pytest.fixture
+def stranger(log: Lines) -> Iterator[RawClient]:
+    """The first client of a broker whose log has not yet told of so many strangers that it keeps silent."""
+    config = {"socket.request.max.bytes": "4194304"}
+    with Broker({"payments": 1}, config, report=log) as broker, RawClient(broker.port) as client:
+        yield client
