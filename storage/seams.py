@@ -1,7 +1,7 @@
 """What is handed in: time, workers and the log that people read.
 
-Nothing below the command line reaches for these by itself. Production hands in the event loop, threads and a writer of lines;
-the simulator hands in virtual time, inline workers with a simulated duration and a list.
+Nothing below the command line reaches for these by itself. Production hands in the event loop, threads and a writer of
+lines; the simulator hands in virtual time, inline workers with a simulated duration and a list.
 """
 
 from collections.abc import Callable
