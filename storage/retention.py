@@ -43,15 +43,11 @@ def _excess_bytes(segments: SegmentList, config: LogConfig) -> int:
     return segments.size_bytes - config.retention_bytes
 
 
-def _is_expired(
-    segment: Segment, config: LogConfig, now_ms: int, largest_timestamp: Callable[[Segment], int]
-) -> bool:
+def _is_expired(segment: Segment, config: LogConfig, now_ms: int, largest_timestamp: Callable[[Segment], int]) -> bool:
     return config.delete and config.retention_ms >= 0 and now_ms - largest_timestamp(segment) > config.retention_ms
 
 
-def next_expiry_ms(
-    segments: SegmentList, config: LogConfig, largest_timestamp: Callable[[Segment], int]
-) -> int | None:
+def next_expiry_ms(segments: SegmentList, config: LogConfig, largest_timestamp: Callable[[Segment], int]) -> int | None:
     """When the oldest segment's time runs out, if it ever does. That of the others matters only after it is gone."""
     first = segments[0]
     if not config.delete or config.retention_ms < 0 or (len(segments) == 1 and first.size == 0):

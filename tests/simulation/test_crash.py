@@ -194,9 +194,7 @@ class World:
 
 def built(records: list, producer: tuple[int, int, int]) -> bytearray:
     producer_id, producer_epoch, base_sequence = producer
-    return build_batch(
-        records, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence
-    )
+    return build_batch(records, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence)
 
 
 def survived(model: Model, log: Log, power_cut: bool) -> None:
