@@ -9,7 +9,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from barnabas.protocol.errors import FencedLeaderEpoch, KafkaStorageError, UnknownLeaderEpoch
+from barnabas.protocol.errors import (
+    FencedLeaderEpoch,
+    KafkaError,
+    KafkaStorageError,
+    NotLeaderOrFollower,
+    UnknownLeaderEpoch,
+)
 from barnabas.protocol.types import TopicPartition, Uuid
 from barnabas.storage.files import FileSlice
 from barnabas.storage.log import AppendInfo, Log
@@ -23,11 +29,14 @@ class FetchWaiter(Protocol):
         ...
 
 
-Committed = Callable[[KafkaStorageError | None], None]
+Committed = Callable[[KafkaError | None], None]
 
 
 class Partition:
-    __slots__ = ("_committing", "fetch_waiters", "high_watermark", "leader_epoch", "log", "topic_id", "topic_partition")
+    __slots__ = (
+        "_committing", "_uncommitted_bytes", "fetch_waiters", "high_watermark", "leader_epoch", "log", "topic_id",
+        "topic_partition",
+    )  # fmt: skip
 
     def __init__(self, topic_partition: TopicPartition, topic_id: Uuid, log: Log, leader_epoch: int) -> None:
         self.topic_partition = topic_partition
@@ -37,6 +46,7 @@ class Partition:
         self.high_watermark = log.log_end_offset
         self.fetch_waiters: dict[FetchWaiter, None] = {}
         self._committing: deque[tuple[int, Committed]] = deque()
+        self._uncommitted_bytes = 0
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
         """A client that knows an older epoch must refresh its metadata; one that knows a newer must wait for ours."""
@@ -55,8 +65,9 @@ class Partition:
         log = self.log
         info = log.append(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
         flush_messages = log.config.flush_messages
+        self._uncommitted_bytes += len(batches)
         if flush_messages != 1:
-            self._advance(log.log_end_offset, len(batches))
+            self._advance(log.log_end_offset)
         if log.log_end_offset - log.recovery_point >= flush_messages:
             log.flush(self._on_flushed)
         return info
@@ -75,20 +86,20 @@ class Partition:
     def _on_flushed(self, error: BaseException | None) -> None:
         if error is not None:
             return self.fail(KafkaStorageError(f"{self.topic_partition}: flushing failed: {error}"))
-        if self.log.config.flush_messages == 1:
-            self._advance(self.log.recovery_point, 1)
+        self._advance(self.log.recovery_point)
         while self._committing and self._committing[0][0] < self.log.recovery_point:
             self._committing.popleft()[1](None)
 
-    def _advance(self, high_watermark: int, new_bytes: int) -> None:
+    def _advance(self, high_watermark: int) -> None:
         if high_watermark <= self.high_watermark:
             return
         self.high_watermark = high_watermark
+        new_bytes, self._uncommitted_bytes = self._uncommitted_bytes, 0
         for waiter in list(self.fetch_waiters):
             waiter.on_bytes(new_bytes)
 
-    def fail(self, error: KafkaStorageError) -> None:
-        """The log cannot be written any more: nothing that waits will come true."""
+    def fail(self, error: KafkaError) -> None:
+        """Nothing that waits for this log will come true any more."""
         committing, self._committing = self._committing, deque()
         for _offset, then in committing:
             then(error)
@@ -100,7 +111,7 @@ class Partition:
 
     def close(self) -> None:
         """The partition moves away or is deleted."""
-        self.fail(KafkaStorageError(f"{self.topic_partition} is gone"))
+        self.fail(NotLeaderOrFollower(f"{self.topic_partition} is not here any more"))
 
     def read(self, offset: int, max_bytes: int, *, committed_only: bool, at_least_one: bool) -> FileSlice | None:
         max_offset = self.last_stable_offset if committed_only else self.high_watermark
