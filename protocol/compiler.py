@@ -17,7 +17,7 @@ FORMATS = {"bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", 
 
 
 MAX_ELEMENTS = 1_000_000
-"""In all arrays of a message together. An element of two bytes becomes an object of a hundred: without a bound a hostile
+"""In all arrays of a message together. An element of two bytes becomes an object of a hundred: without bounds a hostile
 frame would take forty times its size and hold up everybody else while it is decoded."""
 
 
