@@ -159,7 +159,8 @@ class ReplicaManager:
     def _tell(self, before: TopicImage | None, after: TopicImage) -> None:
         count = len(after.partitions)
         if before is None:
-            self._report.info(f"topic {after.name} created ({count} partitions)", topic=after.name, partitions=count)
+            many = "1 partition" if count == 1 else f"{count} partitions"
+            self._report.info(f"topic {after.name} created ({many})", topic=after.name, partitions=count)
         elif len(before.partitions) != count:
             text = f"topic {after.name} has {count} partitions now, {len(before.partitions)} before"
             self._report.info(text, topic=after.name, partitions=count)

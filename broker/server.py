@@ -21,6 +21,7 @@ from barnabas.broker.promise import Promise
 from barnabas.broker.replica_manager import ReplicaManager
 from barnabas.broker.topic_creation import TopicCreation
 from barnabas.broker.workers import ThreadWorkers
+from barnabas.protocol.errors import InvalidConfig
 from barnabas.protocol.messages.create_topics import CreatableTopicConfigs
 from barnabas.protocol.types import Uuid, uuid_text
 from barnabas.replication.cluster_control import BrokerRegistration
@@ -51,6 +52,8 @@ class BrokerServer:
     """`run` blocks until `stop`; `listeners` says where it listens once it is ready."""
 
     def __init__(self, properties: Mapping[str, str], *, report: Report) -> None:
+        if properties.get("authorizer.class.name"):
+            raise InvalidConfig("authorizer.class.name is set, but there are no ACLs yet: remove it to let everybody in")
         self._properties = BrokerProperties(static=properties)
         self._report = report
         self._random = Entropy()
