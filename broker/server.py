@@ -53,7 +53,7 @@ class BrokerServer:
 
     def __init__(self, properties: Mapping[str, str], *, report: Report) -> None:
         if properties.get("authorizer.class.name"):
-            raise InvalidConfig("authorizer.class.name is set, but there are no ACLs yet: remove it to let everybody in")
+            raise InvalidConfig("authorizer.class.name is set, but there are no ACLs yet: remove it to let anybody in")
         self._properties = BrokerProperties(static=properties)
         self._report = report
         self._random = Entropy()
