@@ -115,6 +115,9 @@ class LogManager:
                 self._open_dir(log_dir)
             except OSError as error:
                 log_dir.go_offline(error)
+            except Exception:
+                self._unlock()
+                raise
         if self._unopened:
             self._opener = self._clock.call_later(self._config.log_initial_task_delay_ms, self._open_next)
 
@@ -125,6 +128,10 @@ class LogManager:
             self._locks.append(self._files.lock(f"{log_dir.path}/{LOCK_FILE}"))
         except BlockingIOError:
             raise LogDirInUse(f"{log_dir.path} is in use by another broker") from None
+
+    def _unlock(self) -> None:
+        while self._locks:
+            self._locks.pop().release()
 
     def _open_dir(self, log_dir: LogDir) -> None:
         mark = f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}"
@@ -193,17 +200,25 @@ class LogManager:
             self._opener = self._clock.call_later(delay_ms, self._open_next)
 
     def ensure_meta_properties(self, cluster_id: str, node_id: int, new_uuid: Callable[[], Uuid]) -> None:
-        """Marks new dirs as this node's. ForeignLogDir if one belongs to another cluster or node."""
+        """Marks new dirs as this node's. ValueError if one belongs to another cluster or node."""
         for log_dir in self.log_dirs:
             found = log_dir.meta_properties
             if found is None:
-                log_dir.meta_properties = MetaProperties(cluster_id, node_id, new_uuid())
-                replace_file(self._files, f"{log_dir.path}/{META_PROPERTIES}", log_dir.meta_properties.to_bytes())
+                self._mark(log_dir, MetaProperties(cluster_id, node_id, new_uuid()))
             elif (found.cluster_id, found.node_id) != (cluster_id, node_id):
-                raise ForeignLogDir(
+                raise ValueError(
                     f"{log_dir.path} belongs to node {found.node_id} of cluster {found.cluster_id}, "
                     f"not to node {node_id} of cluster {cluster_id}"
                 )
+
+    def _mark(self, log_dir: LogDir, meta_properties: MetaProperties) -> None:
+        if log_dir.error is not None:
+            return
+        try:
+            replace_file(self._files, f"{log_dir.path}/{META_PROPERTIES}", meta_properties.to_bytes())
+        except OSError as error:
+            log_dir.go_offline(error)
+        log_dir.meta_properties = meta_properties
 
     # ---- logs
 
@@ -219,6 +234,7 @@ class LogManager:
         if log is None:
             log_dir = self._dirs.get(topic_partition)
             if log_dir is None:
+                self._check_nothing_is_offline()
                 raise UnknownTopicOrPartition(f"there is no log of {topic_partition} here")
             if log_dir.error is not None:
                 raise log_dir.offline_error()
@@ -261,8 +277,19 @@ class LogManager:
             self._report.warning(f"{topic_partition}: {error}", topic_partition=str(topic_partition))
             return None
 
-    def create(self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
-        """The log of this partition of this topic; made if there is none."""
+    def _check_nothing_is_offline(self) -> None:
+        """A log that is not found may lie in a dir that could not be opened: nobody may begin it anew elsewhere."""
+        for log_dir in self.log_dirs:
+            if log_dir.error is not None:
+                raise log_dir.offline_error()
+
+    def create(
+        self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig, *, is_new: bool = False
+    ) -> Log:
+        """The log of this partition of this topic; made if there is none.
+
+        `is_new`: the partition was created just now, so that its log cannot lie in a dir that is offline.
+        """
         if topic_partition in self._dirs:
             log = self.get(topic_partition)
             if log.topic_id is None:
@@ -271,6 +298,8 @@ class LogManager:
                 log.config = config
                 return log
             self.move_aside(topic_partition, "it belongs to an earlier topic of that name")
+        if not is_new:
+            self._check_nothing_is_offline()
         log_dir = self._emptiest_dir()
         try:
             return self._create(log_dir, topic_partition, topic_id, config)
@@ -367,8 +396,7 @@ class LogManager:
             if log_dir.error is None:
                 self._close_dir(log_dir, broker_epoch)
         self._cache.forget_all()
-        for lock in self._locks:
-            lock.release()
+        self._unlock()
 
     def _close_logs(self) -> None:
         plans = {log: log.plan_of_close() for log in self._logs.values()}

@@ -141,16 +141,8 @@ class LogLoader:
         return end_offset
 
     def _rebuild_indexes(self, segment: Segment) -> bool:
-        """Of a segment that is trusted otherwise. False if its file is not a row of batches."""
-        size = segment.size
-        segment.reset()
         segment.is_sealed = False
-        for position, header, _ in scan_batches(segment.file(), 0, size):
-            segment.index_batch(position, header, header.last_offset, self._config.index_interval_bytes)
-            segment.size = position + header.size_bytes
-        segment.close_indexes()
-        complete, segment.size = segment.size == size, size
-        return complete
+        return segment.rebuild_indexes(self._config.index_interval_bytes)
 
     # ---- after any other stop
 

@@ -24,6 +24,7 @@ SNAPSHOT_SUFFIX = ".snapshot"
 DELETED_SUFFIX = ".deleted"
 
 RELATIVE_OFFSET_MAX = 2**31 - 1
+_REBUILT_INTERVAL_BYTES = 4096
 
 
 class TornTail(Exception):
@@ -175,6 +176,17 @@ class Segment:
         self.bytes_since_index_row = self.size - (last[1] if last else 0)
         self.is_sealed = False
 
+    def rebuild_indexes(self, index_interval_bytes: int) -> bool:
+        """Of a segment that is good otherwise, into memory. False if its file is not a row of whole batches."""
+        size, end = self.size, 0
+        self.reset()
+        for position, header in iter_headers(self.file(), 0, size):
+            self.index_batch(position, header, header.last_offset, index_interval_bytes)
+            end = position + header.size_bytes
+        self.close_indexes()
+        self.size = size
+        return end == size
+
     # ---- timestamps
 
     def largest_indexed_timestamp(self) -> int:
@@ -191,15 +203,18 @@ class Segment:
         """Where the first batch that ends at or behind the offset begins; the segment's size if there is none."""
         if offset <= self.base_offset or self.size == 0:
             return 0
-        file = self.file()
         slot = self.offset_index.slot_of_offset(offset - self.base_offset)
+        start = self._row_position(slot)
+        if start and self.offset_index.row(slot)[0] == offset - self.base_offset:
+            return start
+        file = self.file()
         if slot + 1 < len(self.offset_index):
             # Slices are cut at index rows: who reads on asks for the very batch that the next row names.
             position = self.offset_index.row(slot + 1)[1]
             header = header_in(file, position)
             if header is not None and header.base_offset == offset:
                 return position
-        for position, header in iter_headers(file, self._row_position(slot), self.size):
+        for position, header in iter_headers(file, start, self.size):
             if header.base_offset + header.last_offset_delta >= offset:
                 return position
         return self.size
@@ -234,7 +249,7 @@ class Segment:
         if not self.offset_index.is_in_memory:
             header = header_in(self.file(), position)
             if header is None or header.last_offset != self.base_offset + relative_offset:
-                self.offset_index.leave_memory(0)
+                self.rebuild_indexes(_REBUILT_INTERVAL_BYTES)
                 return 0
         return position
 

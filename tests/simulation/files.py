@@ -129,6 +129,9 @@ class SimulatedFile:
         if self._disk.crashes_now():
             self._write(data[: self._disk.random.randrange(len(data) + 1)])
             raise Crash
+        if any(part in self._path for part in self._disk.failing_writes):
+            self._write(data[: len(data) // 2])
+            raise OSError(errno.EIO, os.strerror(errno.EIO), self._path)
         room = self._disk.capacity_bytes - self._disk.used_bytes()
         if len(data) > room:
             self._write(data[: max(room, 0)])
@@ -144,6 +147,7 @@ class SimulatedFile:
 
     def pread(self, size: int, position: int) -> bytes:
         self._check_alive()
+        self._disk.preads.append(size)
         return bytes(self._inode.data[position : position + size])
 
     def size(self) -> int:
@@ -186,6 +190,12 @@ class SimulatedFiles:
         self.capacity_bytes = capacity_bytes
         self.failing_syncs: set[str] = set()
         """Parts of paths whose fsync fails."""
+        self.failing_writes: set[str] = set()
+        """Parts of paths whose writes fail half way."""
+        self.failing_creates: set[str] = set()
+        """Parts of paths that cannot be created: there are no inodes left."""
+        self.preads: list[int] = []
+        """How many bytes each read asked for."""
         self.now_ms = 0
         self.life = 0
         self.locks: set[str] = set()
@@ -211,6 +221,7 @@ class SimulatedFiles:
         """The process is gone, the kernel is not."""
         self.life += 1
         self.locks.clear()
+        self.preads.clear()
         self._changes_left = -1
 
     def cut_power(self) -> None:
@@ -238,7 +249,7 @@ class SimulatedFiles:
     def open(self, path: str, *, create: bool = False) -> SimulatedFile:
         directory, name = self._parent(path)
         if create and name not in directory.entries:
-            self.change()
+            self._check_creatable(path)
             directory.set(name, _Inode(self.now_ms))
         return SimulatedFile(self, self._inode(path), path)
 
@@ -269,7 +280,7 @@ class SimulatedFiles:
         directory = self._root
         for name in _parts(path):
             if name not in directory.entries:
-                self.change()
+                self._check_creatable(path)
                 directory.set(name, _Directory())
             node = directory.entries[name]
             assert isinstance(node, _Directory), f"{path}: {name} is a file"
@@ -296,6 +307,8 @@ class SimulatedFiles:
     def sync_dir(self, path: str) -> None:
         directory = self._directory(path)
         self.change()
+        if any(part in path for part in self.failing_syncs):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
         directory.sync()
 
     def sync_all(self) -> None:
@@ -313,6 +326,11 @@ class SimulatedFiles:
             raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK), path)
         self.locks.add(path)
         return SimulatedLock(self, path)
+
+    def _check_creatable(self, path: str) -> None:
+        self.change()
+        if any(part in path for part in self.failing_creates):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
     # ---- nodes
 

@@ -1,0 +1,114 @@
+"""Logs to test with: on a simulated disk, with time and workers in the test's hands."""
+
+from collections.abc import Sequence
+from random import Random
+
+from barnabas.protocol.records import BatchHeader, NewRecord, build_batch, iter_batches
+from barnabas.protocol.types import TopicPartition
+from barnabas.storage.files import Files
+from barnabas.storage.log import AppendInfo, Log
+from barnabas.storage.log_config import LogConfig
+from barnabas.storage.log_dir import LogManagerConfig
+from barnabas.storage.log_manager import LogManager
+from tests.simulation.files import SimulatedFiles
+from tests.storage.fakes import FakeClock, FakeReport, InlineWorkers, QueuedWorkers
+
+TOPIC_ID = bytes(range(16))
+ORDERS = TopicPartition("orders", 0)
+NOW_MS = 1_700_000_000_000
+
+
+def batch(*values: bytes | None, timestamp: int = NOW_MS, key: bytes | None = b"k", **fields: int | bool) -> bytearray:
+    """As a client sends it."""
+    return build_batch([NewRecord(key, value, (), timestamp) for value in values or (b"v",)], **fields)
+
+
+def sized(size: int, timestamp: int = NOW_MS, **fields: int) -> bytearray:
+    """A batch of exactly so many bytes."""
+    data = batch(b"", timestamp=timestamp, **fields)
+    value = size - len(data)
+    while len(data) != size:
+        data = batch(bytes(value), timestamp=timestamp, **fields)
+        value += size - len(data)
+    return data
+
+
+def append(log: Log, data: bytearray | None = None, *, leader_epoch: int = 0, now_ms: int = NOW_MS) -> AppendInfo:
+    return log.append(memoryview(data if data is not None else batch()), leader_epoch=leader_epoch, now_ms=now_ms)
+
+
+class Broker:
+    """The storage of a broker, as often as it is started on the same disk."""
+
+    def __init__(
+        self,
+        files: Files | None = None,
+        log_dirs: Sequence[str] = ("/data",),
+        *,
+        queued: bool = False,
+        now_ms: int = NOW_MS,
+        **settings: int,
+    ) -> None:
+        self.files = files or SimulatedFiles(Random(1))
+        self._log_dirs = list(log_dirs)
+        self._queued = queued
+        self._settings = LogManagerConfig(**settings)
+        self.config = LogConfig()
+        self.now_ms = now_ms
+        self.start()
+
+    def start(self) -> None:
+        self.clock = FakeClock(self.now_ms)
+        self.workers = QueuedWorkers() if self._queued else InlineWorkers()
+        self.report = FakeReport()
+        self.manager = LogManager(
+            self._log_dirs,
+            files=self.files,
+            clock=self.clock,
+            workers=self.workers,
+            report=self.report,
+            config=self._settings,
+            config_of=lambda topic: self.config,
+        )
+        self.manager.open()
+        self.manager.ensure_meta_properties("cluster", 1, lambda: TOPIC_ID)
+
+    def log(self, topic_partition: TopicPartition = ORDERS, **config: object) -> Log:
+        if config:
+            self.config = LogConfig(**config)
+        return self.manager.create(topic_partition, TOPIC_ID, self.config)
+
+    def settle(self) -> None:
+        """Whatever was put off is done."""
+        self.clock.turn()
+        while isinstance(self.workers, QueuedWorkers) and self.workers.jobs:
+            self.workers.do()
+            self.clock.turn()
+
+    def restart(self) -> None:
+        self.manager.close()
+        self.start()
+
+    def kill(self) -> None:
+        self.files.kill()
+        self.start()
+
+    def cut_power(self) -> None:
+        self.files.cut_power()
+        self.start()
+
+
+def headers_of(log: Log, offset: int | None = None, max_bytes: int = 1 << 20) -> list[BatchHeader]:
+    """Of everything that can be read from the offset on."""
+    offset = log.log_start_offset if offset is None else offset
+    headers: list[BatchHeader] = []
+    while (found := log.read(offset, max_bytes, max_offset=log.log_end_offset)) is not None:
+        batches = [header for _, header in iter_batches(found.read())]
+        assert sum(header.size_bytes for header in batches) == found.size, "a slice holds whole batches"
+        headers += batches
+        offset = batches[-1].next_offset
+    return headers
+
+
+def offsets_of(log: Log) -> list[int]:
+    return [header.base_offset for header in headers_of(log)]

@@ -1,0 +1,226 @@
+"""Durability: who shares an fsync, what moves the recovery point, and what a failed fsync means."""
+
+import pytest
+
+from barnabas.protocol.errors import KafkaStorageError
+from barnabas.storage.checkpoints import decode_offsets
+from tests.storage.logs import NOW_MS, ORDERS, Broker, append, batch, offsets_of, sized
+
+
+def recovery_points(broker: Broker) -> dict:
+    return decode_offsets(broker.files.read_bytes("/data/recovery-point-offset-checkpoint"))
+
+
+def test_everybody_who_waits_in_the_same_turn_shares_one_fsync():
+    broker = Broker(queued=True)
+    log = broker.log()
+    told: list[object] = []
+    for _ in range(5):
+        append(log)
+        log.flush(told.append)
+    broker.clock.turn()
+    assert (len(broker.workers.jobs), told, log.recovery_point) == (1, [], 0)
+    broker.workers.do()
+    assert (told, log.recovery_point) == ([None] * 5, 5)
+
+
+def test_who_comes_while_an_fsync_is_at_work_waits_for_the_next():
+    broker = Broker(queued=True)
+    log = broker.log()
+    told: list[object] = []
+    append(log)
+    log.flush(lambda error: told.append("first"))
+    broker.clock.turn()
+    append(log)
+    log.flush(lambda error: told.append("second"))
+    broker.clock.turn()
+    assert len(broker.workers.jobs) == 1, "one at a time"
+    broker.workers.do()
+    broker.clock.turn()
+    assert (told, log.recovery_point) == (["first"], 1)
+    broker.workers.do()
+    assert (told, log.recovery_point) == (["first", "second"], 2)
+
+
+def test_what_is_durable_already_is_told_at_once():
+    broker = Broker(queued=True)
+    log = broker.log()
+    told: list[object] = []
+    log.flush(told.append)
+    assert told == [None]
+
+
+def test_what_was_flushed_survives_a_power_cut_and_what_was_not_may_be_lost():
+    broker = Broker()
+    log = broker.log()
+    append(log)
+    log.flush(lambda error: None)
+    broker.settle()
+    for _ in range(20):
+        append(log)
+    broker.cut_power()
+    log = broker.log()
+    assert log.log_end_offset >= 1
+    assert offsets_of(log) == list(range(log.log_end_offset))
+
+
+@pytest.mark.parametrize(("flush_messages", "flushed_at"), [(1, [1, 2, 3, 4, 5, 6]), (3, [3, 6])])
+def test_flush_messages_flushes_by_itself(flush_messages: int, flushed_at: list[int]):
+    broker = Broker()
+    log = broker.log(flush_messages=flush_messages)
+    points = []
+    for _ in range(6):
+        append(log)
+        broker.settle()
+        points.append(log.recovery_point)
+    assert sorted(set(points) - {0}) == flushed_at
+
+
+def test_flush_ms_flushes_in_the_background_and_only_if_there_is_something():
+    broker = Broker()
+    log = broker.log(flush_ms=1_000)
+    broker.clock.advance(5_000)
+    append(log, now_ms=broker.clock.now_ms())
+    broker.clock.advance(999)
+    assert log.recovery_point == 0
+    broker.clock.advance(1)
+    assert log.recovery_point == 1
+    append(log, now_ms=broker.clock.now_ms())
+    broker.clock.advance(1_000)
+    assert log.recovery_point == 2
+
+
+def test_a_roll_seals_the_old_segment_in_a_worker_and_then_moves_the_recovery_point():
+    broker = Broker(queued=True, log_flush_offset_checkpoint_interval_ms=100)
+    log = broker.log(internal_segment_bytes=500)
+    for _ in range(3):
+        append(log, sized(200))
+    broker.clock.turn()
+    assert log.recovery_point == 0
+    broker.workers.do()
+    assert log.recovery_point == 2
+    names = broker.files.listdir(log.path)
+    assert {f"{0:020d}.index", f"{0:020d}.timeindex", f"{2:020d}.snapshot", "leader-epoch-checkpoint"} <= set(names)
+    broker.clock.advance(100)
+    broker.workers.do()
+    assert recovery_points(broker) == {ORDERS: 2}
+
+
+def test_the_checkpoint_never_trusts_a_segment_whose_index_files_are_not_durable():
+    broker = Broker(queued=True, log_flush_offset_checkpoint_interval_ms=100)
+    log = broker.log()
+    append(log, batch(b"a", b"b"))
+    log.flush(lambda error: None)
+    broker.settle()
+    broker.clock.advance(100)
+    broker.settle()
+    assert log.recovery_point == 2
+    assert recovery_points(broker) == {ORDERS: 1}, "inside the segment, so that recovery walks over it"
+
+
+def test_checkpoints_are_written_once_an_interval_and_only_if_something_changed():
+    broker = Broker(queued=True, log_flush_offset_checkpoint_interval_ms=60_000)
+    log = broker.log()
+    for _ in range(3):
+        append(log)
+        log.flush(lambda error: None)
+        broker.settle()
+    assert not broker.files.exists("/data/recovery-point-offset-checkpoint")
+    broker.clock.advance(60_000)
+    assert len(broker.workers.jobs) == 1
+    broker.settle()
+    broker.clock.advance(600_000)
+    assert broker.workers.jobs == []
+
+
+def test_a_failed_fsync_is_not_tried_again_and_takes_the_dir_offline():
+    broker = Broker(log_dirs=("/one", "/two"))
+    log = broker.log()
+    other = broker.log(ORDERS._replace(partition=1))
+    append(log)
+    append(other)
+    broker.files.failing_syncs.add(log.path)
+    told: list[BaseException | None] = []
+    log.flush(told.append)
+    broker.settle()
+    assert isinstance(told[0], KafkaStorageError)
+    assert log.recovery_point == 0
+    broker.files.failing_syncs.clear()
+    log.flush(told.append)
+    broker.settle()
+    assert isinstance(told[1], KafkaStorageError), "the kernel would say that it worked; it did not"
+    with pytest.raises(KafkaStorageError):
+        append(log)
+    other.flush(told.append)
+    broker.settle()
+    assert (told[2], other.recovery_point) == (None, 1)
+
+
+def test_those_who_wait_are_told_when_the_dir_goes_offline_meanwhile():
+    broker = Broker(queued=True)
+    log, other = broker.log(), broker.log(ORDERS._replace(partition=1))
+    told: list[BaseException | None] = []
+    for each in (log, other):
+        append(each)
+    broker.files.failing_syncs.add(log.path)
+    log.flush(told.append)
+    broker.clock.turn()
+    other.flush(told.append)
+    broker.workers.do()
+    broker.settle()
+    assert [type(error) for error in told] == [KafkaStorageError] * 2
+
+
+def test_a_full_disk_postpones_the_index_files_and_still_acknowledges_the_data():
+    broker = Broker(queued=True, log_flush_offset_checkpoint_interval_ms=100)
+    log = broker.log(internal_segment_bytes=500)
+    for _ in range(3):
+        append(log, sized(200))
+    told: list[object] = []
+    log.flush(told.append)
+    broker.files.capacity_bytes = broker.files.used_bytes()
+    broker.settle()
+    assert (told, log.recovery_point, log.is_offline) == ([None], 3, False)
+    broker.files.capacity_bytes = 1 << 40
+    broker.clock.advance(100)
+    broker.settle()
+    assert not broker.files.exists("/data/recovery-point-offset-checkpoint"), "nothing is trusted yet"
+    append(log, sized(200))
+    append(log, sized(200))
+    broker.settle()
+    broker.clock.advance(100)
+    broker.settle()
+    assert broker.files.exists(f"{log.path}/{0:020d}.index")
+    assert recovery_points(broker) == {ORDERS: 4}
+
+
+def test_a_stop_takes_over_what_no_worker_has_begun():
+    broker = Broker(queued=True)
+    log = broker.log(internal_segment_bytes=500)
+    told: list[object] = []
+    for _ in range(5):
+        append(log, sized(200))
+    log.flush(told.append)
+    broker.clock.turn()
+    job, then = broker.workers.jobs[0]
+    broker.manager.close()
+    assert told == [None]
+    job()
+    then(None, None)  # the worker comes late: everything is done
+    broker.start()
+    assert broker.log().recovery_point == 5
+
+
+def test_deleting_a_log_tells_those_who_wait():
+    broker = Broker(queued=True)
+    log = broker.log()
+    append(log)
+    told: list[BaseException | None] = []
+    log.flush(told.append)
+    broker.clock.turn()
+    broker.manager.delete(ORDERS)
+    broker.settle()
+    assert isinstance(told[0], KafkaStorageError)
+    with pytest.raises(KafkaStorageError):
+        append(log, now_ms=NOW_MS)
+    assert not log.is_offline, "what a late worker does to a deleted log is nobody's trouble"

@@ -1,0 +1,213 @@
+"""All logs of a broker: found, made, moved, deleted, and put away."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from barnabas.protocol.errors import KafkaStorageError, UnknownTopicOrPartition
+from barnabas.protocol.types import TopicPartition
+from barnabas.storage.files import OsFiles
+from barnabas.storage.log_config import LogConfig
+from barnabas.storage.log_manager import LogDirInUse, parse_topic_partition
+from tests.storage.logs import NOW_MS, ORDERS, TOPIC_ID, Broker, append, offsets_of, sized
+
+OTHER_TOPIC_ID = bytes(16 * [7])
+
+
+def directories(broker: Broker) -> list[str]:
+    return sorted(name for name, size in broker.files.scandir("/data") if size < 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("orders-0", ("orders", 0)),
+        ("a-b-c-12", ("a-b-c", 12)),
+        ("__cluster_metadata-0", ("__cluster_metadata", 0)),
+        ("orders", None),
+        ("-0", None),
+        ("orders-x", None),
+        ("orders-0.0123456789abcdef0123456789abcdef-stray", None),
+        ("meta.properties", None),
+    ],
+)
+def test_directories_are_named_by_topic_and_partition(name: str, expected: tuple[str, int] | None):
+    assert parse_topic_partition(name) == expected
+
+
+def test_a_log_is_made_once_and_found_again():
+    broker = Broker()
+    log = broker.log()
+    assert broker.log() is log
+    assert broker.manager.get(ORDERS) is log
+    assert (list(broker.manager.partitions()), ORDERS in broker.manager) == ([ORDERS], True)
+    with pytest.raises(UnknownTopicOrPartition):
+        broker.manager.get(TopicPartition("orders", 1))
+
+
+def test_after_a_clean_stop_nothing_is_opened_before_it_is_asked_for():
+    broker = Broker()
+    for partition in range(20):
+        append(broker.log(ORDERS._replace(partition=partition)))
+    broker.manager.close()
+    broker.start()
+    broker.files.preads.clear()
+    assert broker.files.preads == []
+    assert broker.manager.opened(ORDERS) is None
+    assert dict(broker.manager.sizes(broker.manager.log_dirs[0]))[ORDERS] > 0, "its size is known all the same"
+    log = broker.manager.get(ORDERS)
+    assert (log.log_end_offset, log.topic_id) == (1, TOPIC_ID)
+
+
+def test_the_mark_of_a_clean_stop_is_good_for_one_start():
+    broker = Broker()
+    append(broker.log())
+    broker.manager.close()
+    assert broker.files.read_bytes("/data/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":-1}'
+    broker.start()
+    assert broker.manager.log_dirs[0].had_clean_shutdown
+    broker.kill()
+    assert not broker.manager.log_dirs[0].had_clean_shutdown
+
+
+def test_a_dir_belongs_to_one_broker_at_a_time():
+    broker = Broker()
+    with pytest.raises(LogDirInUse, match="/data is in use"):
+        Broker(broker.files, ("/other", "/data"))
+    Broker(broker.files, ("/other",)).manager.close()
+    broker.restart()
+
+
+def test_a_dir_belongs_to_one_node_of_one_cluster():
+    broker = Broker()
+    broker.restart()
+    with pytest.raises(ValueError, match="belongs to node 1 of cluster cluster, not to node 2"):
+        broker.manager.ensure_meta_properties("cluster", 2, lambda: TOPIC_ID)
+    assert b"cluster.id=cluster\nnode.id=1\n" in broker.files.read_bytes("/data/meta.properties")
+
+
+def test_new_logs_go_to_the_dir_with_the_fewest():
+    broker = Broker(log_dirs=("/one", "/two", "/three"))
+    for partition in range(6):
+        broker.log(ORDERS._replace(partition=partition))
+    assert [len(list(broker.manager.sizes(log_dir))) for log_dir in broker.manager.log_dirs] == [2, 2, 2]
+
+
+def test_a_dir_that_cannot_be_opened_is_offline_and_the_others_serve():
+    broker = Broker(log_dirs=("/one", "/two"))
+    logs = [broker.log(ORDERS._replace(partition=partition)) for partition in range(2)]
+    for log in logs:
+        append(log)
+    broker.manager.close()
+    bad, good = logs
+    broker.files.failing_syncs.add(bad.log_dir.path)
+    broker.start()
+    with pytest.raises(KafkaStorageError):
+        broker.manager.get(bad.topic_partition)
+    assert broker.manager.get(good.topic_partition).log_end_offset == 1
+    with pytest.raises(KafkaStorageError):
+        broker.log(bad.topic_partition)  # its records are in the other dir: it must not begin anew here
+    new = broker.manager.create(TopicPartition("new", 0), TOPIC_ID, LogConfig(), is_new=True)
+    assert new.log_dir.path == good.log_dir.path
+
+
+def test_deleting_renames_at_once_and_removes_later():
+    broker = Broker()
+    append(broker.log(file_delete_delay_ms=60_000))
+    broker.manager.delete(ORDERS)
+    (name,) = directories(broker)
+    assert name.startswith("orders-0.")
+    assert name.endswith("-delete")
+    assert len(name) == len("orders-0.") + 32 + len("-delete")
+    assert ORDERS not in broker.manager
+    assert broker.log().log_end_offset == 0, "a new topic of that name begins anew, at once"
+    broker.clock.advance(60_000)
+    assert directories(broker) == ["orders-0"]
+
+
+def test_a_name_that_is_too_long_for_the_suffix_is_cut():
+    broker = Broker()
+    long = TopicPartition("x" * 249, 0)
+    broker.log(long)
+    broker.manager.delete(long)
+    (name,) = directories(broker)
+    assert len(name) == 255
+
+
+def test_a_deletion_that_a_crash_interrupted_is_finished_at_the_next_start():
+    broker = Broker()
+    append(broker.log())
+    broker.manager.delete(ORDERS)
+    broker.kill()
+    broker.clock.advance(0)
+    assert directories(broker) == []
+
+
+def test_a_directory_of_an_earlier_topic_of_that_name_is_moved_aside():
+    broker = Broker()
+    append(broker.log())
+    log = broker.manager.create(ORDERS, OTHER_TOPIC_ID, LogConfig())
+    assert (log.log_end_offset, log.topic_id) == (0, OTHER_TOPIC_ID)
+    assert [name.endswith("-stray") for name in directories(broker)] == [False, True]
+    assert broker.report.having("warning orders-0: it belongs to an earlier topic of that name")
+
+
+def test_a_log_whose_topic_id_was_lost_is_adopted():
+    broker = Broker()
+    append(broker.log())
+    broker.manager.close()
+    broker.files.remove("/data/orders-0/partition.metadata")
+    broker.start()
+    assert broker.log().log_end_offset == 1
+    broker.restart()
+    assert broker.manager.get(ORDERS).topic_id == TOPIC_ID
+
+
+def test_a_log_that_cannot_be_created_says_so():
+    broker = Broker()
+    broker.files.failing_creates.add("orders")
+    with pytest.raises(KafkaStorageError, match="orders-0 could not be created"):
+        broker.log()
+    broker.files.failing_creates.clear()
+    assert broker.log().log_end_offset == 0
+
+
+def test_a_stop_that_cannot_write_leaves_no_clean_mark():
+    broker = Broker()
+    append(broker.log())
+    broker.files.capacity_bytes = broker.files.used_bytes()
+    broker.manager.close()
+    assert not broker.files.exists("/data/.kafka_cleanshutdown")
+    broker.files.capacity_bytes = 1 << 40
+    broker.start()
+    assert offsets_of(broker.log()) == [0]
+
+
+def test_many_logs_are_stopped_and_started_and_need_few_handles():
+    broker = Broker(open_files_max=10)
+    for partition in range(300):
+        append(broker.log(ORDERS._replace(partition=partition)))
+    assert len(broker.manager._cache) == 10
+    broker.restart()
+    for partition in range(300):
+        log = broker.manager.get(ORDERS._replace(partition=partition))
+        assert (log.log_end_offset, log.recovery_point) == (1, 1)
+    broker.kill()
+    assert sum(log.log_end_offset for log in map(broker.manager.get, list(broker.manager.partitions()))) == 300
+
+
+def test_stopping_leaves_no_descriptor_no_timer_and_no_lock(tmp_path: Path):
+    before = len(os.listdir("/proc/self/fd"))
+    broker = Broker(OsFiles(), [str(tmp_path / "data")])
+    log = broker.log(internal_segment_bytes=1_000, flush_ms=100)
+    for number in range(20):
+        append(log, sized(200, timestamp=NOW_MS + number))
+    broker.settle()
+    broker.manager.close()
+    del log
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert broker.clock.pending_timers == 0
+    broker.start()
+    assert offsets_of(broker.log()) == list(range(20))
+    broker.manager.close()

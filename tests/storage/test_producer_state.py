@@ -1,0 +1,166 @@
+"""Idempotence, as Kafka decides it."""
+
+import pytest
+
+from barnabas.protocol.errors import ErrorCode, InvalidProducerEpoch, KafkaError, OutOfOrderSequence
+from barnabas.protocol.records import ControlType, build_batch, build_end_transaction_marker, header_at
+from barnabas.storage.producer_state import (
+    SEQUENCE_MAX,
+    CorruptSnapshot,
+    ProducerState,
+    end_transaction,
+    read_snapshot,
+)
+
+DAY_MS = 86_400_000
+
+
+def header(sequence=0, count=1, epoch=0, producer_id=7, timestamp=1_000, transactional=False):
+    records = [(None, b"v", (), timestamp)] * count
+    return header_at(
+        build_batch(
+            records,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            transactional=transactional,
+        )
+    )
+
+
+def state_after(*headers):
+    state = ProducerState()
+    offset = 0
+    for appended in headers:
+        assert state.check(appended, sequences=True) is None
+        state.update(appended, offset)
+        offset += appended.last_offset_delta + 1
+    return state
+
+
+def marker(epoch=0, coordinator_epoch=3):
+    return memoryview(
+        build_end_transaction_marker(
+            ControlType.COMMIT,
+            coordinator_epoch=coordinator_epoch,
+            producer_id=7,
+            producer_epoch=epoch,
+            timestamp=2_000,
+        )
+    )
+
+
+FIRST_TEN = [header(sequence) for sequence in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("before", "batch", "outcome"),
+    [
+        ([], header(0), "appended"),  # a new producer
+        ([], header(41), "appended"),  # an unknown one may begin anywhere: its records may have been deleted
+        ([header(0)], header(1), "appended"),
+        ([header(0, count=3)], header(3), "appended"),  # a batch of three takes three sequences
+        ([header(0)], header(0), "duplicate of 0"),
+        ([header(0, count=3)], header(0, count=3), "duplicate of 0"),
+        ([header(0, count=3)], header(0, count=2), "out of order"),  # part of a batch is no duplicate
+        ([header(0, count=3)], header(1, count=2), "out of order"),
+        (FIRST_TEN, header(5), "duplicate of 5"),  # the last five are remembered
+        (FIRST_TEN, header(4), "out of order"),  # the sixth from the end is not
+        ([header(0)], header(2), "out of order"),  # a gap
+        ([header(3)], header(1), "out of order"),  # back in time
+        ([header(0), header(1)], header(0, epoch=1), "appended"),  # a new epoch begins at 0
+        ([header(0), header(1)], header(2, epoch=1), "out of order"),
+        ([header(0, epoch=1)], header(1, epoch=0), "fenced"),  # the old incarnation is too late
+        ([header(0, epoch=1)], header(0, epoch=0), "fenced"),  # even with what would be a duplicate of nothing
+        ([header(0, epoch=0), header(0, epoch=1)], header(0, epoch=1), "duplicate of 1"),
+        ([header(SEQUENCE_MAX)], header(0), "appended"),  # sequences wrap
+        ([header(SEQUENCE_MAX - 1, count=3)], header(1), "appended"),  # also inside a batch
+        ([header(SEQUENCE_MAX - 1, count=3)], header(SEQUENCE_MAX - 1, count=3), "duplicate of 0"),
+        ([header(0), header(0, producer_id=8)], header(1), "appended"),  # producers do not disturb one another
+    ],
+)
+def test_a_batch_is_appended_repeated_or_refused(before, batch, outcome):
+    assert outcome_of(state_after(*before), batch) == outcome
+
+
+def outcome_of(state, batch):
+    try:
+        duplicate = state.check(batch, sequences=True)
+    except OutOfOrderSequence:
+        return "out of order"
+    except InvalidProducerEpoch:
+        return "fenced"
+    return "appended" if duplicate is None else f"duplicate of {duplicate.first_offset}"
+
+
+def test_the_brokers_own_batches_are_checked_for_their_epoch_only():
+    state = state_after(header(0, epoch=2))
+    assert state.check(header(-1, epoch=2), sequences=False) is None
+    with pytest.raises(InvalidProducerEpoch):
+        state.check(header(-1, epoch=1), sequences=False)
+
+
+def test_the_offsets_of_a_duplicate_are_those_it_got_first():
+    state = ProducerState()
+    state.update(header(0, count=3, timestamp=5), base_offset=100)
+    found = state.check(header(0, count=3), sequences=True)
+    assert (found.first_offset, found.last_offset, found.timestamp) == (100, 102, 5)
+
+
+def test_a_transaction_is_open_from_its_first_batch_to_its_marker():
+    state = state_after(header(0), header(1, transactional=True), header(2, transactional=True))
+    assert state.first_undecided_offset == 1
+    with pytest.raises(KafkaError) as refused:
+        state.check(header(3), sequences=True)
+    assert refused.value.code == ErrorCode.INVALID_TXN_STATE
+    end_transaction(state, header_at(marker()), marker())
+    assert state.first_undecided_offset is None
+    assert state.check(header(3), sequences=True) is None
+    assert dict(state.entries())[7].coordinator_epoch == 3
+
+
+def test_a_marker_with_a_new_epoch_fences_the_old_one_and_sequences_begin_anew():
+    state = state_after(header(0, transactional=True))
+    end_transaction(state, header_at(marker(epoch=1)), marker(epoch=1))
+    assert outcome_of(state, header(1)) == "fenced"
+    assert outcome_of(state, header(0, epoch=1)) == "appended"
+
+
+def test_producers_expire_unless_a_transaction_is_open():
+    state = state_after(header(0, timestamp=0), header(0, producer_id=8, timestamp=0, transactional=True))
+    assert state.remove_expired(DAY_MS - 1, DAY_MS) == 0
+    assert state.remove_expired(DAY_MS, DAY_MS) == 1
+    assert [producer_id for producer_id, _ in state.entries()] == [8]
+
+
+def test_a_snapshot_holds_the_last_batch_of_each_producer():
+    state = state_after(*FIRST_TEN, header(0, producer_id=8, epoch=4, count=2, timestamp=9))
+    loaded = ProducerState()
+    loaded.load(12, read_snapshot(state.to_bytes()), now_ms=0, expiration_ms=DAY_MS)
+    assert outcome_of(loaded, header(9)) == "duplicate of 9"
+    assert outcome_of(loaded, header(8)) == "out of order"
+    assert outcome_of(loaded, header(10)) == "appended"
+    assert outcome_of(loaded, header(2, producer_id=8, epoch=4)) == "appended"
+    assert (loaded.end_offset, loaded.snapshot_offset) == (12, 12)
+
+
+def test_an_expired_producer_is_not_loaded():
+    loaded = ProducerState()
+    loaded.load(1, read_snapshot(state_after(header(0, timestamp=0)).to_bytes()), now_ms=DAY_MS, expiration_ms=DAY_MS)
+    assert len(loaded) == 0
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[:5],  # not even a header
+        lambda data: data[:-1],  # torn
+        lambda data: bytes(len(data)),  # zeros, as after a power cut
+        lambda data: b"\0\2" + data[2:],  # a version of the future
+        lambda data: data[:20] + bytes([data[20] ^ 1]) + data[21:],  # a flipped bit
+    ],
+)
+def test_a_damaged_snapshot_is_told_from_a_good_one(damage):
+    with pytest.raises(CorruptSnapshot):
+        read_snapshot(damage(state_after(header(0)).to_bytes()))
