@@ -10,6 +10,8 @@ PY := $(VENV)/bin/python
 FUZZ_EXAMPLES ?= 2000000
 DATA_DIR ?= ./data
 PYTEST_ARGS ?=
+# An editable install by path: the import hook of the other kind costs a sixth of the broker's start.
+PIP_INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat
 
 # The newest Python that can make a virtual environment; `make setup PYTHON=/path/to/python` decides otherwise.
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -59,11 +61,11 @@ clean: ## remove everything that was made here except ./data
 $(VENV)/base.stamp: pyproject.toml setup.py
 	@if [ -z "$(PYTHON)" ]; then echo "Barnabas needs Python 3.11, 3.12 or 3.13 with venv: install one (Debian: python3 python3-venv) or name it, make $(MAKECMDGOALS) PYTHON=/path/to/python" >&2; exit 1; fi
 	@if ! $(PY) -m pip --version >/dev/null 2>&1; then $(PYTHON) -m venv --clear $(VENV); fi
-	@$(PY) -m pip install --quiet --disable-pip-version-check --editable .
+	@$(PIP_INSTALL) --editable .
 	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/base.stamp
-	@$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(PIP_INSTALL) --editable '.[dev]'
 	@touch $@
 
 .PHONY: components

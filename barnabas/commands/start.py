@@ -5,6 +5,7 @@ cleanly, exit code 0; a second SIGINT ends the process at once, exit code 130. W
 locked data directory, an unknown key) is one line and exit code 1.
 """
 
+import gc
 import os
 import time
 from collections.abc import Mapping
@@ -38,6 +39,7 @@ def _report(log_format: str, level: str) -> TextReport | JsonReport:
 
 
 def _run(properties: dict[str, str], report: TextReport | JsonReport) -> int:
+    gc.disable()  # until the broker is ready: nothing that a start makes is garbage, and looking for some takes time
     from barnabas.broker.acceptor import CannotListen
     from barnabas.broker.server import BrokerServer
     from barnabas.storage.log_manager import ForeignLogDir, LogDirInUse
@@ -46,7 +48,7 @@ def _run(properties: dict[str, str], report: TextReport | JsonReport) -> int:
     try:
         server = BrokerServer(properties, report=report)
         _stop_on_signals(server)
-        server.run(lambda: _say_ready(server))
+        server.run(lambda: _on_ready(server))
     except InvalidConfig as error:
         raise Failure(error.message) from None
     except CannotListen as error:
@@ -125,6 +127,12 @@ def _stop_on_signals(server: "BrokerServer") -> None:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
+
+
+def _on_ready(server: "BrokerServer") -> None:
+    _say_ready(server)
+    gc.freeze()
+    gc.enable()
 
 
 def _say_ready(server: "BrokerServer") -> None:
