@@ -18,17 +18,16 @@ from barnabas.protocol.records import NO_TIMESTAMP, set_offsets
 from barnabas.protocol.types import TopicPartition, Uuid
 from barnabas.storage import retention
 from barnabas.storage.files import FileSlice
-from barnabas.storage.flush import FULL_DISK, FlushPlan, GroupCommit, SegmentSync, Then
-from barnabas.storage.leader_epochs import LEADER_EPOCH_CHECKPOINT
+from barnabas.storage.flush import FULL_DISK, FlushPlan, GroupCommit, Then
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_deadlines import NEVER_MS, LogDeadlines
 from barnabas.storage.log_dir import LogDir
-from barnabas.storage.metadata_files import PARTITION_METADATA
 from barnabas.storage.offset_lookup import TimestampOffset, find_max_timestamp, find_timestamp
 from barnabas.storage.producer_state import BatchMetadata, ProducerEntry, end_transaction
 from barnabas.storage.recovery import LoadedLog
-from barnabas.storage.segment import DELETED_SUFFIX, SNAPSHOT_SUFFIX, Segment, TornTail, file_name
+from barnabas.storage.segment import DELETED_SUFFIX, Segment, TornTail
 from barnabas.storage.segment_list import SegmentList
+from barnabas.storage.unflushed import Unflushed
 from barnabas.storage.validation import AppendOrigin, Batches, stamp_log_append_time, validate
 
 
@@ -46,14 +45,11 @@ class Log:
     __slots__ = (
         "_config",
         "_deadlines",
-        "_doomed",
         "_group_commit",
-        "_is_name_durable",
         "_leader_epochs",
         "_log_dir",
         "_segments",
-        "_snapshots",
-        "_unsealed",
+        "_unflushed",
         "high_watermark",
         "is_closed",
         "log_end_offset",
@@ -87,13 +83,7 @@ class Log:
         self.producers = loaded.producers
         self._leader_epochs = loaded.leader_epochs
         self._segments = SegmentList(loaded.segments)
-        self._unsealed = [segment for segment in loaded.segments[:-1] if not segment.is_sealed]
-        """Closed, but their index files are not durable yet."""
-        self._snapshots: list[tuple[str, bytes]] = []
-        """Producer snapshots to be written with the next flush."""
-        self._doomed: list[tuple[str, ...]] = []
-        """Files of each deleted segment, to be renamed with the next flush."""
-        self._is_name_durable = loaded.has_durable_names
+        self._unflushed = Unflushed(self.path, loaded.segments, has_durable_names=loaded.has_durable_names)
         self._group_commit = GroupCommit(self, log_dir.clock, log_dir.workers)
         self._deadlines = LogDeadlines()
         self._start()
@@ -103,7 +93,7 @@ class Log:
             initial_delay_ms = self._log_dir.config.log_initial_task_delay_ms
             self._deadlines.retention_ms = self._log_dir.clock.now_ms() + initial_delay_ms
             self._reschedule()
-        if self._unsealed:
+        if self._unflushed:
             self._group_commit.start_soon()
 
     @property
@@ -112,9 +102,10 @@ class Log:
 
     @config.setter
     def config(self, config: LogConfig) -> None:
-        self._config = config
-        self._deadlines.retention_ms = NEVER_MS
-        self._reschedule()
+        if config != self._config:
+            self._config = config
+            self._deadlines.retention_ms = NEVER_MS
+            self._reschedule()
 
     @property
     def log_dir(self) -> LogDir:
@@ -238,9 +229,8 @@ class Log:
         segment = Segment(self.path, self.log_end_offset, self._log_dir.cache, now_ms)
         self._log_dir.files.remove(segment.path)
         segment.create()
-        active.close_indexes()
-        self._unsealed.append(active)
         self._segments.append(segment)
+        self._unflushed.closed(active)
         self._take_snapshot()
         if retention.has_surplus(self._segments, self._config):
             not_before_ms = now_ms + self._log_dir.config.log_retention_check_interval_ms
@@ -251,13 +241,8 @@ class Log:
         return segment
 
     def _take_snapshot(self) -> None:
-        producers = self.producers
-        producers.end_offset = self.log_end_offset
-        if producers.end_offset > producers.snapshot_offset:
-            path = f"{self.path}/{file_name(producers.end_offset, SNAPSHOT_SUFFIX)}"
-            self._snapshots.append((path, producers.to_bytes()))
-            producers.snapshot_offset = producers.end_offset
-            producers.has_snapshot = True
+        self.producers.end_offset = self.log_end_offset
+        self._unflushed.snapshot(self.producers)
 
     def _tell(self, text: str, **fields: object) -> None:
         name = str(self.topic_partition)
@@ -334,54 +319,30 @@ class Log:
 
     def flush_plan(self, *, with_active: bool) -> FlushPlan | None:
         self._check_available()
-        if not (with_active or self._unsealed or self._doomed):
+        if not (with_active or self._unflushed):
             return None
         active = self._segments.active
-        plan = FlushPlan(self._log_dir.files, self.path, self.log_end_offset if with_active else active.base_offset)
-        for segment in [*self._unsealed, active] if with_active else self._unsealed:
-            if segment.synced_bytes < segment.size:
-                plan.syncs.append(SegmentSync(segment, segment.file(), segment.size))
-        plan.sealed = list(self._unsealed)
-        plan.writes, plan.snapshots = list(self._snapshots), len(self._snapshots)
-        if plan.sealed and self._leader_epochs.is_dirty:
-            plan.writes.append((f"{self.path}/{LEADER_EPOCH_CHECKPOINT}", self._leader_epochs.to_bytes()))
-            self._leader_epochs.is_dirty = False
-        if not self._is_name_durable:
-            plan.metadata_path = f"{self.path}/{PARTITION_METADATA}"
-        plan.deleted = list(self._doomed)
-        return plan
+        if with_active:
+            return self._unflushed.plan(self._log_dir.files, self.log_end_offset, active, self._leader_epochs)
+        return self._unflushed.plan(self._log_dir.files, active.base_offset, None, self._leader_epochs)
 
     def flush_done(self, plan: FlushPlan, error: BaseException | None) -> BaseException | None:
         if self.is_closed:
             return KafkaStorageError(f"the log of {self.topic_partition} was closed")
         if error is not None:
             return self._log_dir.go_offline(error)
-        for sync in plan.syncs:
-            sync.segment.synced_bytes = max(sync.segment.synced_bytes, sync.size)
         self.recovery_point = max(self.recovery_point, plan.offset)
-        self._is_name_durable |= plan.metadata_path is not None
         if self.recovery_point == self.log_end_offset:
             self._deadlines.flush_ms = NEVER_MS
+        self._unflushed.done(plan, self._leader_epochs)
         if plan.postponed is None:
-            self._sealed(plan)
-        else:
-            self._leader_epochs.is_dirty = True
-        self._renamed(plan)
+            point = self._unflushed.recovery_point_to_checkpoint(self.recovery_point, self._segments.active)
+            self._log_dir.set_recovery_point(self.topic_partition, point)
+        if plan.deleted:
+            # Under their new names the files wait for those who may still want to look at them.
+            paths = [path + DELETED_SUFFIX for paths in plan.deleted for path in paths]
+            self._log_dir.clock.call_later(self._config.file_delete_delay_ms, self._log_dir.remove_in_worker, paths)
         return None
-
-    def _sealed(self, plan: FlushPlan) -> None:
-        for segment in plan.sealed:
-            segment.seal()
-        self._unsealed = [segment for segment in self._unsealed if not segment.is_sealed]
-        self._snapshots = self._snapshots[plan.snapshots :]
-        self._log_dir.set_recovery_point(self.topic_partition, self._recovery_point_to_checkpoint())
-
-    def _recovery_point_to_checkpoint(self) -> int:
-        """Recovery trusts the index files of every segment that ends at this point: it stays inside an unsealed one."""
-        if self._unsealed:
-            return min(self.recovery_point, self._unsealed[0].base_offset)
-        active_base_offset = self._segments.active.base_offset
-        return self.recovery_point - 1 if self.recovery_point > active_base_offset else self.recovery_point
 
     # ---- removal
 
@@ -441,21 +402,11 @@ class Log:
         if count == 0:
             return
         for segment in self._segments.remove_first(count):
-            snapshot = f"{self.path}/{file_name(segment.base_offset, SNAPSHOT_SUFFIX)}"
-            self._doomed.append((*segment.paths, snapshot))
+            self._unflushed.deleted(segment)
             for path in segment.paths:
                 self._log_dir.cache.forget(path)
         self._tell(f"deleted {count} segments, the log starts at offset {self.log_start_offset}", segments=count)
         self._group_commit.start_soon()
-
-    def _renamed(self, plan: FlushPlan) -> None:
-        """Under their new names the files wait for those who may still want to look at them, then they go."""
-        if plan.deleted:
-            self._doomed = self._doomed[len(plan.deleted) :]
-            gone = {paths[0] for paths in plan.deleted}
-            self._unsealed = [segment for segment in self._unsealed if segment.path not in gone]
-            paths = [path + DELETED_SUFFIX for paths in plan.deleted for path in paths]
-            self._log_dir.clock.call_later(self._config.file_delete_delay_ms, self._log_dir.remove_in_worker, paths)
 
     # ---- deadlines
 
@@ -512,12 +463,11 @@ class Log:
             return None
         self._group_commit.finish()
         active = self._segments.active
-        has_nothing_new = active.is_sealed and self.log_end_offset == self.recovery_point and not self._doomed
+        has_nothing_new = active.is_sealed and self.log_end_offset == self.recovery_point and not self._unflushed
         if self.is_offline or has_nothing_new or self.log_end_offset == 0:
             return None
         if active.offset_index.is_in_memory:
-            active.close_indexes()
-            self._unsealed.append(active)
+            self._unflushed.closed(active)
         if len(self.producers) or self.producers.has_snapshot:  # none at all is as good as one of nobody
             self._take_snapshot()
         return self.flush_plan(with_active=True)

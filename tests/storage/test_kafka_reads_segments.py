@@ -33,7 +33,8 @@ def fill(log: Log) -> None:
     for number in range(60):
         codec = list(CompressionType)[number % 5]
         headers = [("trace", b"1"), ("trace", None)] if number % 7 == 0 else []
-        records = [NewRecord(b"key", b"value %d" % number * 9, headers, NOW_MS + number * 10 - each) for each in range(3)]
+        value = b"value %d" % number * 9
+        records = [NewRecord(b"key", value, headers, NOW_MS + number * 10 - each) for each in range(3)]
         append(log, build_batch(records, compression=codec), leader_epoch=number // 20)
         producer = {"producer_id": 1 + number % 2, "producer_epoch": 0, "base_sequence": number // 2}
         append(log, batch(b"idempotent", timestamp=NOW_MS - number, **producer), leader_epoch=number // 20)
@@ -55,8 +56,8 @@ def dump(files: list[Path], *options: str) -> str:
 
 
 def complaints(text: str) -> str:
-    """Without the words of logging frameworks. Kafka 4.3 misses offset -1 before every segment that does not begin at 0,
-    its own ones too."""
+    """Without the words of logging frameworks. Kafka 4.3 misses an offset -1 before every segment that does not begin
+    with 0, its own ones too."""
     text = re.sub(r"Non-consecutive offsets in \S+\n  -1 is followed by \d+\n(?!  )", "", text)
     return re.sub(r"(?m)^(SLF4J|.*StatusLogger).*\n", "", text)
 
