@@ -1,4 +1,4 @@
-"""ListOffsets, OffsetForLeaderEpoch and DeleteRecords: where a log begins, ends, and what lies at a time or an epoch."""
+"""ListOffsets, OffsetForLeaderEpoch, DeleteRecords: where a log begins and ends, what lies at a time or an epoch."""
 
 from pathlib import Path
 
