@@ -15,11 +15,11 @@ from barnabas.protocol.messages.offset_for_leader_epoch import (
 )
 from barnabas.testing import Broker
 
-from .wire import RawClient, batch_of, good, now_ms, values_of
+from .wire import RawClient, batch_of, good, values_of
 
 NONE = ErrorCode.NONE
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
-T0 = now_ms() - 1_000_000
+T0 = 1_700_000_000_000
 
 
 @pytest.fixture
