@@ -20,12 +20,18 @@ class Buffers:
 
     def take(self, frame_bytes: int, received_bytes: int) -> memoryview:
         """For a frame of this size. Who only promises one gets little: a thousand promises must stay cheap."""
-        if frame_bytes > POOLED_BYTES // 8 and self._pool:
+        is_large = frame_bytes > POOLED_BYTES // 8
+        if is_large and self._pool:
             return self._pool.pop()
-        return memoryview(bytearray(min(frame_bytes, FIRST_BYTES if received_bytes < FIRST_BYTES else POOLED_BYTES)))
+        if received_bytes < FIRST_BYTES:
+            return memoryview(bytearray(min(frame_bytes, FIRST_BYTES)))
+        return memoryview(bytearray(POOLED_BYTES if is_large else frame_bytes))
 
     def grown(self, buffer: memoryview, frame_bytes: int) -> memoryview:
-        larger = memoryview(bytearray(min(frame_bytes, max(POOLED_BYTES, 2 * len(buffer)))))
+        if len(buffer) < POOLED_BYTES:
+            larger = self.take(frame_bytes, len(buffer))
+        else:
+            larger = memoryview(bytearray(min(frame_bytes, 2 * len(buffer))))
         larger[: len(buffer)] = buffer
         self.give_back(buffer)
         return larger

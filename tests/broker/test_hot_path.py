@@ -1,0 +1,181 @@
+"""Nothing is parsed or copied per record on Produce and Fetch, compressed or not.
+
+The calls of the broker's own thread are counted by a profiler that the thread installs for itself: the number of calls
+that a request costs must not depend on how many records it carries, and none of them may be one that reads records.
+"""
+
+import sys
+import threading
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from barnabas.protocol.compression import CompressionType
+from barnabas.testing import Broker
+
+from .wire import RawClient, batch_of, fetch_request, produce_request
+
+READS_RECORDS = {
+    "iter_records", "has_null_key", "_records_data", "_record_at", "_record_extent", "_headers", "decompress",
+    "compress",
+}  # fmt: skip
+MIB = 1024 * 1024
+CODECS = [pytest.param(codec, id=codec.name.lower()) for codec in CompressionType]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker({"hot": 1}) as broker:
+        yield broker
+
+
+def on_broker_thread(broker: Broker, function: Callable[[], Any]) -> Any:
+    """What `function` returns, called by the broker's loop."""
+    done, result = threading.Event(), []
+
+    def call() -> None:
+        result.append(function())
+        done.set()
+
+    assert broker._server is not None
+    broker._server.loop.call_from_thread(call)
+    assert done.wait(10)
+    return result[0]
+
+
+@contextmanager
+def counted(broker: Broker) -> Iterator[Counter[str]]:
+    """Every call that the broker's thread makes, Python's and C's, by name."""
+    calls: Counter[str] = Counter()
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        if event == "call":
+            calls[frame.f_code.co_name] += 1
+        elif event == "c_call":
+            calls[argument.__name__] += 1
+
+    on_broker_thread(broker, lambda: sys.setprofile(note))
+    try:
+        yield calls
+    finally:
+        on_broker_thread(broker, lambda: sys.setprofile(None))
+
+
+def calls_of(broker: Broker, client: RawClient, request: Any) -> Counter[str]:
+    """What one request costs once everything is compiled and open. The loop's own turns are not the request's."""
+    client.call(request, 12)
+    with counted(broker) as calls:
+        response = client.call(request, 12)
+    assert response is not None
+    for name in ("run_once", "select", "_timeout", "_run_due_timers", "monotonic", "max", "poll", "call", "wait"):
+        calls.pop(name, None)
+    return calls
+
+
+def batch(records: int, codec: int) -> bytearray:
+    return batch_of([b"value-%06d" % index for index in range(records)], keys=[b"key"] * records, compression=codec)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_produce_costs_the_same_for_one_record_and_for_a_thousand(
+    broker: Broker, client: RawClient, codec: CompressionType
+) -> None:
+    one = calls_of(broker, client, produce_request("hot", {0: batch(1, codec)}))
+    thousand = calls_of(broker, client, produce_request("hot", {0: batch(1_000, codec)}))
+    assert not READS_RECORDS & set(thousand)
+    assert sum(thousand.values()) <= sum(one.values()) + 40, thousand - one  # an index entry, a larger frame
+    assert sum(thousand.values()) < 300
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_fetch_costs_the_same_for_one_record_and_for_ten_thousand(
+    broker: Broker, client: RawClient, codec: CompressionType
+) -> None:
+    broker.create_topics({f"few-{codec}": 1, f"many-{codec}": 1})
+    client.produce(f"few-{codec}", batch(1, codec))
+    for _ in range(10):
+        client.produce(f"many-{codec}", batch(1_000, codec))
+    few = calls_of(broker, client, fetch_request(f"few-{codec}", {0: 0}))
+    many = calls_of(broker, client, fetch_request(f"many-{codec}", {0: 0}))
+    assert not READS_RECORDS & set(many)
+    assert sum(many.values()) <= sum(few.values()) + 40, many - few
+    assert sum(many.values()) < 300
+
+
+def test_the_profiler_would_see_records_being_read(broker: Broker, client: RawClient) -> None:
+    """A topic that asks for it has its records parsed: the tests above are not blind."""
+    broker.create_topics({"checked": 1}, {"barnabas.record.validation": "full"})
+    calls = calls_of(broker, client, produce_request("checked", {0: batch(1_000, CompressionType.GZIP)}))
+    assert READS_RECORDS & set(calls)
+    assert sum(calls.values()) > 1_000
+
+
+def test_a_pipeline_of_requests_is_written_and_answered_without_a_call_more_per_request(
+    broker: Broker, client: RawClient
+) -> None:
+    """Their replies leave in one write."""
+    request = produce_request("hot", {0: batch(1, CompressionType.NONE)})
+    client.call(request, 12)
+    frames = b"".join(bytes(client.frame(request, 12)) for _ in range(100))
+    with counted(broker) as calls:
+        client.socket.sendall(frames)
+        for _ in range(100):
+            client.receive()
+    assert calls["sendmsg"] <= 10
+    assert calls["recv_into"] <= 20
+
+
+@contextmanager
+def peak_of(broker: Broker) -> Iterator[list[int]]:
+    """The most memory that was taken at once, in bytes."""
+    peak: list[int] = []
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        yield peak
+        peak.append(tracemalloc.get_traced_memory()[1] - before)
+    finally:
+        tracemalloc.stop()
+
+
+def test_record_bytes_are_not_copied_on_produce(broker: Broker, client: RawClient) -> None:
+    frame = client.frame(produce_request("hot", {0: batch_of([bytes(MIB - 200)])}), 12)
+    client.socket.sendall(frame)
+    client.receive()  # the buffer for large frames is in the pool from here on
+    frame = client.frame(produce_request("hot", {0: batch_of([bytes(MIB - 200)])}), 12)
+    with peak_of(broker) as peak:
+        client.socket.sendall(frame)
+        response = client.receive()
+    assert response.responses[0].partition_responses[0].error_code == 0
+    assert peak[0] < 100_000, "a megabyte went through"
+
+
+def test_record_bytes_are_not_copied_on_fetch(broker: Broker, client: RawClient) -> None:
+    broker.create_topics({"large": 1})
+    for _ in range(8):
+        client.produce("large", batch_of([bytes(MIB - 200)]))
+    request = fetch_request("large", {0: 0}, partition_max_bytes=16 * MIB, max_bytes=16 * MIB)
+    client.call(request, 12)
+    into = memoryview(bytearray(64 * 1024))
+    frame = client.frame(request, 12)
+    with peak_of(broker) as peak, counted(broker) as calls:
+        client.socket.sendall(frame)
+        received = 0
+        while received < 8 * (MIB - 200):
+            received += client.socket.recv_into(into)
+    assert calls["sendfile"] > 0
+    assert calls["pread"] == 0
+    assert peak[0] < 200_000, "eight megabytes went through"
+
+
+def test_small_fetches_travel_in_one_write(broker: Broker, client: RawClient) -> None:
+    broker.create_topics({"small": 1})
+    client.produce("small", batch(10, CompressionType.NONE))
+    calls = calls_of(broker, client, fetch_request("small", {0: 0}))
+    assert (calls["sendmsg"], calls["sendfile"]) == (1, 0)
+    assert calls["pread"] == 2, "ours and the system's"
