@@ -1,7 +1,6 @@
 """Listening sockets and the connections they bring: how many there may be, and how long one may be silent."""
 
 import errno
-import os
 import socket
 from collections import Counter
 
@@ -201,5 +200,5 @@ def _bound(listener: Listener, config: BrokerConfig) -> socket.socket:
         bound.bind((listener.host, listener.port))
     except OSError as error:
         bound.close()
-        raise CannotListen(f"cannot listen on {listener}: {os.strerror(error.errno or 0)}") from None
+        raise CannotListen(f"cannot listen on {listener}: {error.strerror or error}") from None
     return bound

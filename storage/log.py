@@ -20,7 +20,7 @@ from barnabas.storage import retention
 from barnabas.storage.files import FileSlice
 from barnabas.storage.flush import FULL_DISK, FlushPlan, GroupCommit, Then
 from barnabas.storage.log_config import LogConfig
-from barnabas.storage.log_deadlines import NEVER_MS, LogDeadlines
+from barnabas.storage.log_deadlines import NEVER_MS, NO_FLUSH_MS, LogDeadlines
 from barnabas.storage.log_dir import LogDir
 from barnabas.storage.offset_lookup import TimestampOffset, find_max_timestamp, find_timestamp
 from barnabas.storage.producer_state import BatchMetadata, ProducerEntry, end_transaction
@@ -142,9 +142,10 @@ class Log:
         size = len(batches)
         if size > config.segment_bytes:
             raise RecordListTooLarge(f"{size} bytes of batches where segment.bytes is {config.segment_bytes}")
-        if len(self.producers) and (duplicate := self._duplicate_of(checked, origin)) is not None:
+        if self.producers.by_id and (duplicate := self._duplicate_of(checked, origin)) is not None:
             return self._info_of_duplicate(duplicate)
-        self._log_dir.reserve(size, now_ms)
+        if origin is AppendOrigin.CLIENT:  # the floor of free space keeps room for what the broker itself must write
+            self._log_dir.reserve(size, now_ms)
         log_append_time = NO_TIMESTAMP
         if config.is_log_append_time:
             checked = stamp_log_append_time(batches, checked, now_ms)
@@ -170,27 +171,32 @@ class Log:
 
     def _write(self, data: memoryview, batches: Batches, leader_epoch: int, now_ms: int) -> None:
         base_offset = next_offset = self.log_end_offset
-        max_timestamp = NO_TIMESTAMP
+        max_timestamp = producer_id = -1
         for position, header in batches:
             set_offsets(data[position:] if position else data, next_offset, leader_epoch)
             next_offset += header.last_offset_delta + 1
-            if header.max_timestamp > max_timestamp:
-                max_timestamp = header.max_timestamp
+            max_timestamp = max(max_timestamp, header.max_timestamp)
+            producer_id = max(producer_id, header.producer_id)
         config = self._config
-        segment = self._active_in_memory()
+        segment = self._segments.active
+        if segment.is_sealed:
+            segment.activate()
         if segment.should_roll(config, len(data), next_offset - 1, max_timestamp, now_ms):
             segment = self._roll(now_ms)
         segment.append(data, batches, base_offset, config.index_interval_bytes)
         self.log_end_offset = next_offset
         if leader_epoch != self._leader_epochs.latest:
             self._leader_epochs.assign(leader_epoch, base_offset)
-        self._remember_producers(data, batches, base_offset)
+        if producer_id >= 0:
+            self._remember_producers(data, batches, base_offset)
         if next_offset - self.recovery_point >= config.flush_messages:
             self.flush(_ignore)
-        if self._deadlines.want_update(config, len(self.producers) > 0):
+        if not self._deadlines.are_settled:
             self._reschedule()
 
     def _remember_producers(self, data: memoryview, batches: Batches, next_offset: int) -> None:
+        if not self.producers.by_id:
+            self._deadlines.are_settled = False
         for position, header in batches:
             if header.producer_id >= 0:
                 if header.is_control:
@@ -216,16 +222,12 @@ class Log:
         except OSError as error:
             raise self._append_failed(error) from error
 
-    def _active_in_memory(self) -> Segment:
-        segment = self._segments.active
-        if not segment.offset_index.is_in_memory:
-            segment.activate()
-        return segment
-
     def _roll(self, now_ms: int) -> Segment:
-        active = self._active_in_memory()
+        active = self._segments.active
         if active.base_offset == self.log_end_offset:
             return active
+        if active.is_sealed:
+            active.activate()
         segment = Segment(self.path, self.log_end_offset, self._log_dir.cache, now_ms)
         self._log_dir.files.remove(segment.path)
         segment.create()
@@ -235,7 +237,7 @@ class Log:
         if retention.has_surplus(self._segments, self._config):
             not_before_ms = now_ms + self._log_dir.config.log_retention_check_interval_ms
             self._deadlines.retention_ms = min(self._deadlines.retention_ms, not_before_ms)
-            self._deadlines.unsettle()
+            self._deadlines.are_settled = False
         self._tell(f"rolled a new segment at offset {self.log_end_offset}", offset=self.log_end_offset)
         self._group_commit.start_soon()
         return segment
@@ -304,7 +306,7 @@ class Log:
 
     @property
     def last_stable_offset(self) -> int:
-        undecided = self.producers.first_undecided_offset if len(self.producers) else None
+        undecided = self.producers.first_undecided_offset
         committed = self._committed_offset()
         return committed if undecided is None else min(undecided, committed)
 
@@ -334,6 +336,7 @@ class Log:
         self.recovery_point = max(self.recovery_point, plan.offset)
         if self.recovery_point == self.log_end_offset:
             self._deadlines.flush_ms = NEVER_MS
+            self._deadlines.are_settled = self._deadlines.are_settled and self._config.flush_ms == NO_FLUSH_MS
         self._unflushed.done(plan, self._leader_epochs)
         if plan.postponed is None:
             point = self._unflushed.recovery_point_to_checkpoint(self.recovery_point, self._segments.active)
@@ -373,7 +376,7 @@ class Log:
         if expiry_ms is not None:
             expiry_ms = max(expiry_ms, now_ms + self._log_dir.config.log_retention_check_interval_ms)
         self._deadlines.retention_ms = NEVER_MS if expiry_ms is None else expiry_ms
-        self._deadlines.unsettle()
+        self._deadlines.are_settled = False
         return expiry_ms
 
     def _count_deletable(self, now_ms: int) -> int:
@@ -422,7 +425,7 @@ class Log:
             self._log_dir.clock.now_ms(),
             is_empty=self.log_end_offset == self.log_start_offset,
             is_flushed=self.log_end_offset <= self.recovery_point,
-            has_producers=len(self.producers) > 0,
+            has_producers=bool(self.producers.by_id),
         )
         deadline_ms = deadlines.to_schedule()
         if deadline_ms is not None:
@@ -466,9 +469,9 @@ class Log:
         has_nothing_new = active.is_sealed and self.log_end_offset == self.recovery_point and not self._unflushed
         if self.is_offline or has_nothing_new or self.log_end_offset == 0:
             return None
-        if active.offset_index.is_in_memory:
+        if not active.is_sealed:
             self._unflushed.closed(active)
-        if len(self.producers) or self.producers.has_snapshot:  # none at all is as good as one of nobody
+        if self.producers.by_id or self.producers.has_snapshot:  # none at all is as good as one of nobody
             self._take_snapshot()
         return self.flush_plan(with_active=True)
 

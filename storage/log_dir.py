@@ -5,8 +5,8 @@ Rules:
   other dirs go on. It comes back only with a restart, which recovers it.
 - Recovery points and log start offsets are kept in two dicts as they change and written out together, at most once an
   interval, only if something changed, in a worker.
-- Below the floor of free bytes nothing is appended; reading goes on. The free space is asked for seldom: between two
-  questions the dir lives on the credit it was given.
+- Below the floor of free bytes clients append nothing; reading goes on, and so does what the broker writes itself. The
+  free space is asked for seldom: between two questions the dir lives on the credit it was given.
 """
 
 import threading
@@ -141,11 +141,21 @@ class LogDir:
         floor = self.config.free_bytes_min
         if not (self._is_short_of_space and now_ms < self._next_space_check_ms):
             spare = self.files.free_bytes(self.path) - floor if floor > 0 else _SPACE_CHECK_BYTES
-            self._is_short_of_space = spare < size
+            self._tell_of_space(spare < size)
             self._next_space_check_ms = now_ms + _SPACE_CHECK_MS
             self._credit_bytes = min(spare, _SPACE_CHECK_BYTES) - size
         if self._is_short_of_space:
-            raise KafkaStorageError(f"log dir {self.path} has less than {floor:,} bytes free: nothing is appended")
+            raise KafkaStorageError(self._short_of_space())
+
+    def _tell_of_space(self, is_short: bool) -> None:
+        if is_short and not self._is_short_of_space:
+            self.report.warning(self._short_of_space(), log_dir=self.path)
+        elif self._is_short_of_space and not is_short:
+            self.report.info(f"log dir {self.path} has room again", log_dir=self.path)
+        self._is_short_of_space = is_short
+
+    def _short_of_space(self) -> str:
+        return f"log dir {self.path} has less than {self.config.free_bytes_min:,} bytes free: nothing is appended"
 
     # ---- checkpoints
 
