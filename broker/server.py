@@ -82,6 +82,8 @@ class BrokerServer:
         finally:
             self._acceptor.close()
             self._workers.close()
+            if self._logs is not None:
+                self._logs.abandon()  # nothing, after a clean stop
             self.loop.close()
         if self._failure is not None:
             raise self._failure
@@ -125,7 +127,7 @@ class BrokerServer:
         if ignored := without_effect(self._properties.static):
             self._report.info(f"these keys have no effect here: {', '.join(ignored)}", keys=ignored)
         self.listeners = self._acceptor.bind()
-        logs = self._logs = self._opened_logs()
+        logs = self._opened_logs()
         metadata = self._metadata = self._opened_metadata(logs)
         self.broker = self._assembled(logs, metadata)
         self.broker.replicas.adopt()
@@ -134,7 +136,7 @@ class BrokerServer:
 
     def _opened_logs(self) -> LogManager:
         config = self.config
-        logs = LogManager(
+        logs = self._logs = LogManager(
             list(config.log_dirs),
             files=self._files,
             clock=self.loop,

@@ -395,6 +395,13 @@ class LogManager:
         for log_dir in self.log_dirs:
             if log_dir.error is None:
                 self._close_dir(log_dir, broker_epoch)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Gives the dirs up as they are. Without the mark of a clean stop the next start recovers them."""
+        if self._opener is not None:
+            self._opener.cancel()
+        self._deadlines.clear()
         self._cache.forget_all()
         self._unlock()
 
