@@ -1,5 +1,6 @@
 """Fixtures for pytest: install barnabas, ask for `kafka_broker` or `kafka_topic`."""
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,6 @@ def kafka_broker() -> "Iterator[Broker]":
 def kafka_topic(kafka_broker: "Broker", request: pytest.FixtureRequest) -> str:
     """The name of a new topic with one partition, for this test alone."""
     letters = (letter if letter.isascii() and letter.isalnum() else "-" for letter in request.node.name)
-    name = f"{''.join(letters)[:200]}-{id(request):x}"
+    name = f"{''.join(letters)[:200]}-{os.urandom(6).hex()}"
     kafka_broker.create_topics({name: 1})
     return name
