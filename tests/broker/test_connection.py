@@ -46,7 +46,7 @@ def test_a_request_is_answered(wire: Wire) -> None:
     assert client.replies(1) == [b"echo"]
 
 
-def test_pitfall_14_partial_reads_a_stream_may_arrive_byte_by_byte(wire: Wire) -> None:
+def test_a_stream_may_arrive_byte_by_byte(wire: Wire) -> None:
     client = wire.connect()
     for byte in frame(b"echo 1") + frame(b"") + frame(b"echo 2"):
         client.send(bytes([byte]))
@@ -54,7 +54,7 @@ def test_pitfall_14_partial_reads_a_stream_may_arrive_byte_by_byte(wire: Wire) -
     assert client.replies(3) == [b"echo 1", b"", b"echo 2"]
 
 
-def test_pitfall_15_several_frames_in_one_read_are_all_handled_and_half_a_frame_waits(wire: Wire) -> None:
+def test_several_frames_in_one_read_are_all_handled_and_half_a_frame_waits(wire: Wire) -> None:
     client = wire.connect()
     client.send(frame(b"echo 1") + frame(b"echo 2") + frame(b"echo 3")[:7])
     assert client.replies(2) == [b"echo 1", b"echo 2"]
@@ -152,7 +152,7 @@ def test_a_frame_of_impossible_size_closes_the_connection(wire: Wire, size: int,
     assert reason in str(wire.why_closed(client))
 
 
-def test_pitfall_18_a_huge_length_takes_no_memory_before_its_bytes_are_there(wire: Wire) -> None:
+def test_a_huge_length_takes_no_memory_before_its_bytes_are_there(wire: Wire) -> None:
     count = 200
     clients = [wire.connect() for _ in range(count)]
     tracemalloc.start()
@@ -239,7 +239,7 @@ def test_a_promise_that_is_already_kept_is_answered_at_once(wire: Wire) -> None:
     assert client.broker_end.sends == 1, "a promise kept by a request behind it joins the same write"
 
 
-def test_pitfall_17_interleaved_writes_promises_kept_in_the_middle_of_a_request_do_not_cut_into_replies(
+def test_promises_kept_in_the_middle_of_a_request_do_not_cut_into_replies(
     wire: Wire,
 ) -> None:
     """A produce wakes the fetches of other connections, and one of its own."""
@@ -291,7 +291,7 @@ def test_a_file_that_ends_before_the_promised_records_closes_the_connection(wire
     assert "the file ended" in str(wire.why_closed(client))
 
 
-def test_pitfall_20_payloads_are_not_copied_for_each_subscriber(wire: Wire, log_file: None) -> None:
+def test_payloads_are_not_copied_for_each_reader(wire: Wire, log_file: None) -> None:
     clients = [wire.connect(send_buffer=4_096, receive_buffer=4_096) for _ in range(20)]
     tracemalloc.start()
     try:
@@ -357,7 +357,7 @@ def test_requests_behind_too_many_that_wait_are_handled_as_those_are_answered(wi
     assert replies == [b"%d" % index for index in range(2 * MAX_IN_FLIGHT)] + [b"echo"]
 
 
-def test_pitfall_19_a_slow_subscriber_does_not_block_the_publisher(wire: Wire, log_file: None) -> None:
+def test_a_slow_reader_does_not_block_the_writer(wire: Wire, log_file: None) -> None:
     slow = [wire.connect(send_buffer=4_096, receive_buffer=4_096) for _ in range(10)]
     for client in slow:
         client.request(*[b"slice 400000"] * 5)
@@ -383,7 +383,7 @@ def test_a_client_that_goes_away_with_replies_unread_is_closed_without_a_word(wi
 # Going away
 
 
-def test_pitfall_16_a_dead_client_leaves_no_ghost(wire: Wire) -> None:
+def test_a_dead_client_leaves_no_ghost(wire: Wire) -> None:
     client = wire.connect()
     client.request(b"park a", b"park b", b"echo")
     wire.turn_until(lambda: len(wire.toy.parked) == 2)
@@ -405,7 +405,7 @@ def test_a_client_that_resets_its_connection_leaves_no_ghost(wire: Wire) -> None
     assert wire.why_closed(client) is None
 
 
-def test_pitfall_27_a_mass_disconnect_stalls_nobody(wire: Wire) -> None:
+def test_a_mass_disconnect_stalls_nobody(wire: Wire) -> None:
     clients = [wire.connect() for _ in range(500)]
     for index, client in enumerate(clients):
         client.request(b"park %d" % index)
