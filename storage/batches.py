@@ -6,9 +6,11 @@ or rotten tail is the caller's decision, who sees how far the walk came.
 
 from collections.abc import Iterator
 
-from barnabas.protocol.records import HEADER_BYTES, LOG_OVERHEAD, MAGIC, BatchHeader, crc_of, header_at
+from barnabas.protocol.records import HEADER_BYTES, LOG_OVERHEAD, MAGIC, BatchHeader, header_at
 from barnabas.storage.files import File
 
+CRC_FROM = 21
+"""The CRC-32C covers a batch from its attributes to its end."""
 _HOP_BYTES = 8192
 """Two index intervals: enough for a lookup in one read."""
 _SCAN_BYTES = 1 << 20
@@ -56,7 +58,3 @@ def scan_batches(file: File, position: int, end: int) -> Iterator[tuple[int, Bat
                 return
         yield position, header, chunk[at : at + size_bytes]
         position += size_bytes
-
-
-def is_intact(header: BatchHeader, batch: memoryview) -> bool:
-    return header.crc == crc_of(batch) and header.last_offset_delta >= 0

@@ -127,7 +127,7 @@ class OsFile:
         self._fd = fd
 
     def writev(self, buffers: Sequence[Buffer]) -> int:
-        total = sum(map(len, buffers))
+        total = len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
         written = os.writev(self._fd, buffers)
         if written != total:
             self._write_rest(buffers, written)

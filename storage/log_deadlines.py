@@ -7,31 +7,20 @@ from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_dir import LogManagerConfig
 
 NEVER_MS = 1 << 62
-_LONG_MAX = 2**63 - 1
+NO_FLUSH_MS = 2**63 - 1
 
 
 class LogDeadlines:
-    __slots__ = ("_is_settled", "expiration_ms", "flush_ms", "retention_ms", "scheduled_ms")
+    __slots__ = ("are_settled", "expiration_ms", "flush_ms", "retention_ms", "scheduled_ms")
 
     def __init__(self) -> None:
-        self._is_settled = False
+        self.are_settled = False
+        """No append can make anything due that has no time yet; whoever changes that says so here."""
         self.flush_ms = NEVER_MS
         self.retention_ms = NEVER_MS
         self.expiration_ms = NEVER_MS
         self.scheduled_ms = NEVER_MS
         """The earliest one, as it was last asked for."""
-
-    def want_update(self, config: LogConfig, has_producers: bool) -> bool:
-        """After an append: whether something can be due now that could not be before."""
-        return (
-            not self._is_settled
-            or (self.flush_ms == NEVER_MS and config.flush_ms != _LONG_MAX)
-            or (self.expiration_ms == NEVER_MS and has_producers)
-        )
-
-    def unsettle(self) -> None:
-        """The configuration changed, or a deadline is past."""
-        self._is_settled = False
 
     def update(
         self,
@@ -44,8 +33,8 @@ class LogDeadlines:
         has_producers: bool,
     ) -> None:
         """Sets what can be due but has no time yet."""
-        self._is_settled = not is_empty
-        if self.flush_ms == NEVER_MS and not is_flushed and config.flush_ms != _LONG_MAX:
+        self.are_settled = not is_empty
+        if self.flush_ms == NEVER_MS and not is_flushed and config.flush_ms != NO_FLUSH_MS:
             self.flush_ms = now_ms + config.flush_ms
         if self.retention_ms == NEVER_MS and not is_empty and _has_retention(config):
             self.retention_ms = now_ms + broker.log_retention_check_interval_ms

@@ -56,7 +56,14 @@ class BatchMetadata(NamedTuple):
 
 
 class ProducerEntry:
-    __slots__ = ("batches", "coordinator_epoch", "current_txn_first_offset", "last_timestamp", "producer_epoch")
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "current_txn_first_offset",
+        "last_sequence",
+        "last_timestamp",
+        "producer_epoch",
+    )
 
     def __init__(
         self,
@@ -68,13 +75,23 @@ class ProducerEntry:
     ) -> None:
         self.producer_epoch = producer_epoch
         self.batches = batches
+        self.last_sequence = batches[-1].last_sequence if batches else NO_SEQUENCE
         self.last_timestamp = last_timestamp
         self.coordinator_epoch = coordinator_epoch
         self.current_txn_first_offset = current_txn_first_offset
 
-    @property
-    def last_sequence(self) -> int:
-        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+    def begin_epoch(self, producer_epoch: int) -> None:
+        self.producer_epoch = producer_epoch
+        self.batches = ()
+        self.last_sequence = NO_SEQUENCE
+
+    def follows(self, header: BatchHeader) -> bool:
+        """The usual case: the next batch of the same epoch, and no transaction."""
+        return (
+            header.producer_epoch == self.producer_epoch
+            and header.base_sequence == (self.last_sequence + 1) & SEQUENCE_MAX
+            and self.current_txn_first_offset == NO_TRANSACTION
+        )
 
     def duplicate_of(self, header: BatchHeader) -> BatchMetadata | None:
         if header.producer_epoch != self.producer_epoch:
@@ -87,26 +104,23 @@ class ProducerEntry:
 
 
 class ProducerState:
-    __slots__ = ("_producers", "end_offset", "has_snapshot", "snapshot_offset")
+    __slots__ = ("by_id", "end_offset", "has_snapshot", "snapshot_offset")
 
     def __init__(self, offset: int = 0) -> None:
-        self._producers: dict[int, ProducerEntry] = {}
+        self.by_id: dict[int, ProducerEntry] = {}
         self.end_offset = offset
         """The state is that of the log up to here."""
         self.snapshot_offset = offset
         """Up to where a snapshot holds it: there is nothing to save while the two are equal."""
         self.has_snapshot = False
 
-    def __len__(self) -> int:
-        return len(self._producers)
-
     def entries(self) -> Iterator[tuple[int, ProducerEntry]]:
-        return iter(self._producers.items())
+        return iter(self.by_id.items())
 
     def check(self, header: BatchHeader, *, sequences: bool) -> BatchMetadata | None:
         """The earlier batch that this one repeats, None if it may be appended; raises if it may not."""
-        entry = self._producers.get(header.producer_id)
-        if entry is None:
+        entry = self.by_id.get(header.producer_id)
+        if entry is None or (sequences and entry.follows(header)):
             return None
         if sequences and (duplicate := entry.duplicate_of(header)) is not None:
             return duplicate
@@ -122,14 +136,14 @@ class ProducerState:
 
     def update(self, header: BatchHeader, base_offset: int) -> None:
         """A data batch was appended at this offset, or found there."""
-        entry = self._producers.get(header.producer_id)
+        entry = self.by_id.get(header.producer_id)
         if entry is None:
-            entry = self._producers[header.producer_id] = ProducerEntry()
+            entry = self.by_id[header.producer_id] = ProducerEntry()
         if entry.producer_epoch != header.producer_epoch:
-            entry.producer_epoch = header.producer_epoch
-            entry.batches = ()
+            entry.begin_epoch(header.producer_epoch)
         delta = header.last_offset_delta
-        batch = BatchMetadata(header.last_sequence, base_offset + delta, delta, header.max_timestamp)
+        entry.last_sequence = header.last_sequence
+        batch = BatchMetadata(entry.last_sequence, base_offset + delta, delta, header.max_timestamp)
         entry.batches = (*entry.batches[1 - BATCHES_RETAINED :], batch)
         entry.last_timestamp = header.max_timestamp
         if header.is_transactional and entry.current_txn_first_offset == NO_TRANSACTION:
@@ -137,10 +151,9 @@ class ProducerState:
 
     def end_transaction(self, header: BatchHeader, coordinator_epoch: int) -> None:
         """A COMMIT or ABORT marker was appended, or found. Its epoch may be new; sequences then start anew."""
-        entry = self._producers.setdefault(header.producer_id, ProducerEntry())
+        entry = self.by_id.setdefault(header.producer_id, ProducerEntry())
         if entry.producer_epoch != header.producer_epoch:
-            entry.producer_epoch = header.producer_epoch
-            entry.batches = ()
+            entry.begin_epoch(header.producer_epoch)
         entry.coordinator_epoch = coordinator_epoch
         entry.last_timestamp = header.max_timestamp
         entry.current_txn_first_offset = NO_TRANSACTION
@@ -148,31 +161,31 @@ class ProducerState:
     @property
     def first_undecided_offset(self) -> int | None:
         """Where the oldest transaction that is still open began."""
-        offsets = [entry.current_txn_first_offset for entry in self._producers.values()]
+        offsets = [entry.current_txn_first_offset for entry in self.by_id.values()]
         return min((offset for offset in offsets if offset != NO_TRANSACTION), default=None)
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
-        expired = [key for key, entry in self._producers.items() if _is_expired(entry, now_ms, expiration_ms)]
+        expired = [key for key, entry in self.by_id.items() if _is_expired(entry, now_ms, expiration_ms)]
         for producer_id in expired:
-            del self._producers[producer_id]
+            del self.by_id[producer_id]
         return len(expired)
 
     # ---- snapshots
 
     def to_bytes(self) -> bytes:
-        data = bytearray(_SNAPSHOT_HEADER.pack(_SNAPSHOT_VERSION, 0, len(self._producers)))
-        for producer_id, entry in self._producers.items():
+        data = bytearray(_SNAPSHOT_HEADER.pack(_SNAPSHOT_VERSION, 0, len(self.by_id)))
+        for producer_id, entry in self.by_id.items():
             batch = entry.batches[-1] if entry.batches else BatchMetadata(NO_SEQUENCE, -1, 0, NO_TIMESTAMP)
             data += _SNAPSHOT_ENTRY.pack(
                 producer_id, entry.producer_epoch, batch.last_sequence, batch.last_offset, batch.offset_delta,
                 entry.last_timestamp, entry.coordinator_epoch, entry.current_txn_first_offset,
             )  # fmt: skip
         crc = crc32c(memoryview(data)[_SNAPSHOT_CRC_FROM:])
-        _SNAPSHOT_HEADER.pack_into(data, 0, _SNAPSHOT_VERSION, crc, len(self._producers))
+        _SNAPSHOT_HEADER.pack_into(data, 0, _SNAPSHOT_VERSION, crc, len(self.by_id))
         return bytes(data)
 
     def load(self, offset: int, entries: Iterable[tuple[int, ProducerEntry]], now_ms: int, expiration_ms: int) -> None:
-        self._producers = {key: entry for key, entry in entries if not _is_expired(entry, now_ms, expiration_ms)}
+        self.by_id = {key: entry for key, entry in entries if not _is_expired(entry, now_ms, expiration_ms)}
         self.end_offset = self.snapshot_offset = offset
         self.has_snapshot = True
 
@@ -220,9 +233,10 @@ def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
                 f"epoch {header.producer_epoch} of producer {header.producer_id} begins with {header.base_sequence}"
             )
         return
-    last = entry.last_sequence
-    if header.base_sequence != last + 1 and not (header.base_sequence == 0 and last == SEQUENCE_MAX):
-        raise OutOfOrderSequence(f"producer {header.producer_id} sends sequence {header.base_sequence} after {last}")
+    if header.base_sequence != (entry.last_sequence + 1) & SEQUENCE_MAX:
+        raise OutOfOrderSequence(
+            f"producer {header.producer_id} sends sequence {header.base_sequence} after {entry.last_sequence}"
+        )
 
 
 def _check_transaction(entry: ProducerEntry, header: BatchHeader) -> None:

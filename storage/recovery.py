@@ -13,9 +13,10 @@ Rules of recovery, Kafka's unless said otherwise:
 
 from typing import NamedTuple
 
+from barnabas.protocol.crc32c import crc32c
 from barnabas.protocol.records import BatchHeader
 from barnabas.protocol.types import TopicPartition
-from barnabas.storage.batches import is_intact, scan_batches
+from barnabas.storage.batches import CRC_FROM, scan_batches
 from barnabas.storage.checkpoints import CorruptCheckpoint
 from barnabas.storage.leader_epochs import LEADER_EPOCH_CHECKPOINT, LeaderEpochs
 from barnabas.storage.leftovers import clear_leftovers
@@ -173,39 +174,36 @@ class LogLoader:
         segment.is_sealed = False
         segment.synced_bytes = -1
         end_offset = segment.base_offset
+        last_offset_max = segment.base_offset + RELATIVE_OFFSET_MAX
+        interval_bytes = self._config.index_interval_bytes
+        leader_epochs = self._leader_epochs
         why = "torn batch"
         for position, header, batch in scan_batches(segment.file(), 0, size):
-            fault = self._fault(segment, header, batch, end_offset)
-            if fault is not None:
-                why = fault
+            base_offset, _, leader_epoch, _, crc, _, last_offset_delta, _, _, producer_id, *_ = header
+            last_offset = base_offset + last_offset_delta
+            if not end_offset <= base_offset <= last_offset <= last_offset_max:
+                why = f"offset {base_offset} out of order"
                 break
-            segment.index_batch(position, header, header.last_offset, self._config.index_interval_bytes)
-            segment.size = position + header.size_bytes
-            end_offset = header.next_offset
-            self._replay(header, batch)
+            if last_offset >= self._recovery_point and crc32c(batch[CRC_FROM:]) != crc:
+                why = "the CRC does not match"
+                break
+            segment.index_batch(position, header, last_offset, interval_bytes)
+            segment.size = position + len(batch)
+            end_offset = last_offset + 1
+            if leader_epoch > leader_epochs.latest:
+                leader_epochs.assign(leader_epoch, base_offset)
+            if producer_id >= 0:
+                self._replay_producer(header, batch)
         segment.close_indexes()
         if segment.size < size:
             self._cut(segment, size, end_offset, why)
         return end_offset, segment.size == size
 
-    def _fault(self, segment: Segment, header: BatchHeader, batch: memoryview, end_offset: int) -> str | None:
-        if header.base_offset < end_offset or header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
-            return f"offset {header.base_offset} out of order"
-        if header.next_offset > self._recovery_point and not is_intact(header, batch):
-            return "the CRC does not match"
-        return None
-
-    def _replay(self, header: BatchHeader, batch: memoryview) -> None:
-        if header.partition_leader_epoch > self._leader_epochs.latest:
-            self._leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
-        self._replay_producer(header, batch)
-
     def _replay_producer(self, header: BatchHeader, batch: memoryview) -> None:
-        if header.producer_id >= 0:
-            if header.is_control:
-                end_transaction(self._producers, header, batch)
-            else:
-                self._producers.update(header, header.base_offset)
+        if header.is_control:
+            end_transaction(self._producers, header, batch)
+        else:
+            self._producers.update(header, header.base_offset)
 
     def _cut(self, segment: Segment, size: int, end_offset: int, why: str) -> None:
         file = segment.file()
@@ -252,7 +250,8 @@ class LogLoader:
                 for _, header, batch in scan_batches(segment.file(), segment.position_of(start), segment.size):
                     if header.base_offset >= end:
                         return
-                    self._replay_producer(header, batch)
+                    if header.producer_id >= 0:
+                        self._replay_producer(header, batch)
                     start = header.next_offset
 
     # ---- removal

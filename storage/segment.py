@@ -8,7 +8,7 @@ Rules:
 - Indexes are hints. The log is the truth from which they are rebuilt when a row does not fit the batch it names.
 """
 
-from barnabas.protocol.records import NO_TIMESTAMP, BatchHeader
+from barnabas.protocol.records import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader
 from barnabas.storage.batches import header_in, iter_headers
 from barnabas.storage.file_cache import FileCache
 from barnabas.storage.files import File
@@ -38,10 +38,12 @@ def file_name(offset: int, suffix: str) -> str:
 class Segment:
     __slots__ = (
         "_cache",
+        "_knows_timestamps",
         "base_offset",
         "bytes_since_index_row",
         "created_ms",
         "first_timestamp",
+        "index_rows",
         "is_sealed",
         "max_timestamp",
         "offset_index",
@@ -72,8 +74,10 @@ class Segment:
         """Forgets what was indexed; `index_batch` follows for every batch."""
         self.size = 0
         self.bytes_since_index_row = 0
-        self.max_timestamp: int | None = NO_TIMESTAMP
+        self.index_rows = 0
+        self.max_timestamp = NO_TIMESTAMP
         self.offset_of_max_timestamp = self.base_offset
+        self._knows_timestamps = True
         self.first_timestamp: int | None = None
         self.offset_index.clear()
         self.time_index.clear()
@@ -82,7 +86,7 @@ class Segment:
         """It stands on disk, complete; the indexes are read from their files when they are needed."""
         self.size = self.synced_bytes = size
         self.is_sealed = True
-        self.max_timestamp = None
+        self._knows_timestamps = False
         self.offset_index.leave_memory(index_bytes // OffsetIndex.row_bytes)
         self.time_index.leave_memory(time_index_bytes // TimeIndex.row_bytes)
 
@@ -120,28 +124,32 @@ class Segment:
             raise TornTail(f"{self.path} could not be cut back to {self.size} bytes: {error}") from error
 
     def index_batch(self, position: int, header: BatchHeader, last_offset: int, index_interval_bytes: int) -> None:
-        if header.max_timestamp > self.largest_indexed_timestamp():
+        if header.max_timestamp > self.max_timestamp:
             self.max_timestamp = header.max_timestamp
             self.offset_of_max_timestamp = last_offset
         if self.bytes_since_index_row > index_interval_bytes:
             self.offset_index.append(last_offset - self.base_offset, position)
             self._append_time_row()
             self.bytes_since_index_row = 0
+            self.index_rows += 1
         elif position == 0:
             self.first_timestamp = header.max_timestamp
-        self.bytes_since_index_row += header.batch_length + 12
+        self.bytes_since_index_row += header.batch_length + LOG_OVERHEAD
 
     def _append_time_row(self) -> None:
-        self.time_index.maybe_append(self.largest_indexed_timestamp(), self.offset_of_max_timestamp - self.base_offset)
+        self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp - self.base_offset)
 
     def should_roll(self, config: LogConfig, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
         return (
             self.size > config.segment_bytes - size
             or (self.size > 0 and self._waited_ms(now_ms, max_timestamp) > config.max_segment_ms)
-            or self.offset_index.is_full(config.segment_index_bytes)
-            or self.time_index.is_full(config.segment_index_bytes)
             or last_offset - self.base_offset > RELATIVE_OFFSET_MAX
+            or (self.index_rows + 1 >= config.segment_index_bytes // TimeIndex.row_bytes and self._is_full(config))
         )
+
+    def _is_full(self, config: LogConfig) -> bool:
+        size = config.segment_index_bytes
+        return self.offset_index.is_full(size) or self.time_index.is_full(size)
 
     def _waited_ms(self, now_ms: int, max_timestamp: int) -> int:
         """By the records' own time where they have one, else by the clock since the segment was begun."""
@@ -174,6 +182,7 @@ class Segment:
         self.time_index.load()
         last = self.offset_index.last()
         self.bytes_since_index_row = self.size - (last[1] if last else 0)
+        self.index_rows = len(self.offset_index)
         self.is_sealed = False
 
     def rebuild_indexes(self, index_interval_bytes: int) -> bool:
@@ -191,10 +200,11 @@ class Segment:
 
     def largest_indexed_timestamp(self) -> int:
         """-1 if no record has one."""
-        if self.max_timestamp is None:
+        if not self._knows_timestamps:
             last = self.time_index.last()
             self.max_timestamp, relative_offset = last or (NO_TIMESTAMP, 0)
             self.offset_of_max_timestamp = self.base_offset + relative_offset
+            self._knows_timestamps = True
         return self.max_timestamp
 
     # ---- reading

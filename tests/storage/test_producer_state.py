@@ -147,7 +147,7 @@ def test_a_snapshot_holds_the_last_batch_of_each_producer():
 def test_an_expired_producer_is_not_loaded():
     loaded = ProducerState()
     loaded.load(1, read_snapshot(state_after(header(0, timestamp=0)).to_bytes()), now_ms=DAY_MS, expiration_ms=DAY_MS)
-    assert len(loaded) == 0
+    assert loaded.by_id == {}
 
 
 @pytest.mark.parametrize(
