@@ -18,6 +18,7 @@ WRITE = selectors.EVENT_WRITE
 
 Callback = Callable[..., None]
 _COMPACT_ABOVE = 1_000
+_LONGEST_WAIT_S = 3_600  # the system takes no more than 24 days, and a timer may well be due after that
 
 
 class Timer:
@@ -133,7 +134,7 @@ class Loop:
         while self._timers and self._timers[0].cancelled:
             heapq.heappop(self._timers)
             self._cancelled -= 1
-        return max(0.0, self._timers[0].due - time.monotonic()) if self._timers else None
+        return min(max(0.0, self._timers[0].due - time.monotonic()), _LONGEST_WAIT_S) if self._timers else None
 
     def _run_due_timers(self) -> None:
         timers = self._timers

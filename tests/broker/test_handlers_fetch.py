@@ -1,3 +1,4 @@
+import os
 import time
 from typing import Any
 
@@ -14,7 +15,7 @@ from barnabas.protocol.messages.fetch import FetchRequest, FetchTopic, Forgotten
 from barnabas.protocol.types import Uuid
 from barnabas.testing import Broker
 
-from .wire import RawClient, batch_of, fetch_request, good, records_of, values_of
+from .wire import RawClient, batch_of, fetch_request, good, produce_request, records_of, values_of
 
 NONE = ErrorCode.NONE
 INDEX_INTERVAL_BYTES = 4_096
@@ -248,14 +249,23 @@ def test_one_record_wakes_everybody_who_waits_for_it(broker: Broker, client: Raw
             assert [len(values_of(data)) for data in reader.receive().responses[0].partitions] == [0, 3]
 
 
-def test_requests_behind_a_waiting_fetch_are_answered_after_it(broker: Broker, client: RawClient, topic: str) -> None:
-    """A connection may even feed its own fetch."""
-    client.send(fetch_request(topic, {0: 0}, max_wait_ms=300), 12)
-    offset_of = client.frame(fetch_request(topic, {1: 0}, max_wait_ms=0), 12)
-    client.socket.sendall(offset_of)
-    first, second = client.receive(), client.receive()
-    assert first.responses[0].partitions[0].partition_index == 0
-    assert second.responses[0].partitions[0].partition_index == 1
+def test_requests_behind_a_waiting_fetch_are_answered_after_it(client: RawClient, topic: str) -> None:
+    client.send(fetch_request(topic, {0: 0}, max_wait_ms=100), 12)
+    client.send(fetch_request(topic, {1: 0}, max_wait_ms=0), 12)
+    assert [client.receive().responses[0].partitions[0].partition_index for _ in range(2)] == [0, 1]
+
+
+def test_a_connection_can_feed_its_own_waiting_fetch(client: RawClient, topic: str) -> None:
+    """Also in one write, where the fetch is answered while the produce is still being handled."""
+    started = time.monotonic()
+    frames = client.frame(fetch_request(topic, {0: 0}, max_wait_ms=15_000), 12)
+    frames += client.frame(produce_request(topic, {0: good()}), 12)
+    frames += client.frame(fetch_request(topic, {1: 0}, max_wait_ms=0), 12)
+    client.socket.sendall(frames)
+    assert len(values_of(client.receive().responses[0].partitions[0])) == 3
+    assert client.receive().responses[0].partition_responses[0].base_offset == 0
+    assert client.receive().error_code == NONE
+    assert elapsed_ms(started) < 5_000
 
 
 def is_silent(client: RawClient) -> bool:
@@ -286,6 +296,21 @@ def test_a_fetch_that_waits_for_a_topic_is_told_when_the_topic_is_deleted(
     assert elapsed_ms(started) < 10_000
     errors = {ErrorCode(data.error_code) for data in answer.responses[0].partitions}
     assert errors & {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.NOT_LEADER_OR_FOLLOWER}
+
+
+def test_a_reader_in_the_middle_of_a_topic_that_is_deleted_gets_the_bytes_it_was_promised(
+    broker: Broker, client: RawClient, topic: str
+) -> None:
+    value = os.urandom(900_000)
+    client.produce(topic, batch_of([value]))
+    with RawClient(broker.port) as reader:
+        for _ in range(8):
+            reader.send(fetch_request(topic, {0: 0}), 12)
+        assert values_of(reader.receive().responses[0].partitions[0]) == [value], "it has begun"
+        delete_topic(client, topic)
+        for _ in range(7):
+            data = reader.receive().responses[0].partitions[0]
+            assert data.error_code != NONE or values_of(data) == [value]
 
 
 def test_a_topic_that_was_made_again_is_another_topic(broker: Broker, client: RawClient, topic: str) -> None:

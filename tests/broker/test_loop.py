@@ -52,6 +52,16 @@ def test_a_timer_does_not_run_before_it_is_due(loop: Loop) -> None:
     assert time.monotonic() - started >= 0.02
 
 
+@pytest.mark.parametrize("delay_ms", [2**31 - 1, 2**31, 40 * 86_400_000, 2**63])
+def test_a_timer_may_be_further_away_than_the_system_can_wait(loop: Loop, delay_ms: int) -> None:
+    """Retention of a month is one."""
+    loop.call_later(delay_ms, fail)
+    thread = threading.Thread(target=loop.call_from_thread, args=(loop.stop,))
+    loop.call_soon(thread.start)
+    loop.run()
+    thread.join()
+
+
 def test_a_cancelled_timer_does_not_run_and_may_be_cancelled_again(loop: Loop) -> None:
     calls = Calls()
     timer = loop.call_later(1, calls, "cancelled")
