@@ -114,6 +114,8 @@ class LogManager:
                 self._lock(log_dir)
                 self._open_dir(log_dir)
             except OSError as error:
+                if len(self.log_dirs) == 1:
+                    raise  # nothing is left to serve
                 log_dir.go_offline(error)
             except Exception:
                 self._unlock()
@@ -200,13 +202,13 @@ class LogManager:
             self._opener = self._clock.call_later(delay_ms, self._open_next)
 
     def ensure_meta_properties(self, cluster_id: str, node_id: int, new_uuid: Callable[[], Uuid]) -> None:
-        """Marks new dirs as this node's. ValueError if one belongs to another cluster or node."""
+        """Marks new dirs as this node's. ForeignLogDir if one belongs to another cluster or node."""
         for log_dir in self.log_dirs:
             found = log_dir.meta_properties
             if found is None:
                 self._mark(log_dir, MetaProperties(cluster_id, node_id, new_uuid()))
             elif (found.cluster_id, found.node_id) != (cluster_id, node_id):
-                raise ValueError(
+                raise ForeignLogDir(
                     f"{log_dir.path} belongs to node {found.node_id} of cluster {found.cluster_id}, "
                     f"not to node {node_id} of cluster {cluster_id}"
                 )
