@@ -347,7 +347,6 @@ class LogManager:
                 delay_ms = log.config.file_delete_delay_ms
             target = self._rename(topic_partition, DELETE_SUFFIX)
             self._remove_later(target, delay_ms)
-            self._report.info(f"{topic_partition}: deleted", topic_partition=str(topic_partition))
 
     def move_aside(self, topic_partition: TopicPartition, reason: str) -> None:
         """For a log that the cluster's metadata do not know: a person may want it, nobody else does."""
