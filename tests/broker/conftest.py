@@ -16,8 +16,10 @@ def log() -> Lines:
 
 
 @pytest.fixture(scope="module")
-def broker(log: Lines) -> Iterator[Broker]:
-    with Broker({"healthy": 1, "payments": 1}, {"socket.request.max.bytes": "4194304"}, report=log) as broker:
+def broker(log: Lines, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    config = {"socket.request.max.bytes": "4194304"}
+    data_dir = tmp_path_factory.mktemp("broker") / "data"
+    with Broker({"healthy": 1, "payments": 1}, config, data_dir=str(data_dir), report=log) as broker:
         broker.create_topics({"checked": 1}, {"barnabas.record.validation": "full"})
         broker.create_topics({"compacted": 1}, {"cleanup.policy": "compact"})
         yield broker

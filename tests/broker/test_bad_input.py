@@ -178,7 +178,7 @@ BAD_NAMES = [
 def test_a_bad_topic_name_is_refused_everywhere_and_leaves_no_trace(
     broker: Broker, client: RawClient, name: str
 ) -> None:
-    before = everything_below(Path(broker.data_dir).parent, Path(broker.data_dir))
+    before = everything_around(broker)
     created = client.call(create_request(name)).topics[0]
     assert ErrorCode(created.error_code) is ErrorCode.INVALID_TOPIC_EXCEPTION
     asked = client.call(MetadataRequest(topics=[MetadataRequestTopic(name=name)])).topics[0]
@@ -192,11 +192,12 @@ def test_a_bad_topic_name_is_refused_everywhere_and_leaves_no_trace(
     assert described.error_code in (ErrorCode.INVALID_TOPIC_EXCEPTION, unknown)
     deleted = client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=1_000)).responses[0]
     assert deleted.error_code in (ErrorCode.INVALID_TOPIC_EXCEPTION, unknown)
-    assert everything_below(Path(broker.data_dir).parent, Path(broker.data_dir)) == before
+    assert everything_around(broker) == before
 
 
-def everything_below(*folders: Path) -> set[str]:
-    return {f"{folder}/{name}" for folder in folders for name in os.listdir(folder) if not name.startswith("tmp")}
+def everything_around(broker: Broker) -> set[str]:
+    folder = Path(broker.data_dir)
+    return {str(path) for place in (folder, folder.parent) for path in place.iterdir()}
 
 
 def create_request(name: str, partitions: int = 1) -> CreateTopicsRequest:
