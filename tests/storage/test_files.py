@@ -40,6 +40,16 @@ def test_a_file_is_replaced_whole(tmp_path: Path):
     assert FILES.listdir(str(tmp_path)) == ["checkpoint"]
 
 
+def test_a_sync_reaches_the_kernel_and_its_refusal_is_told(tmp_path: Path):
+    """What cannot be synced is the one thing that tells whether anybody tried."""
+    with pytest.raises(OSError, match="Invalid argument"):
+        FILES.open("/dev/null").sync()
+    with pytest.raises(FileNotFoundError):
+        FILES.sync_dir(f"{tmp_path}/missing")
+    FILES.open(f"{tmp_path}/a", create=True).sync()
+    FILES.sync_dir(str(tmp_path))
+
+
 def test_a_directory_is_listed_with_sizes(tmp_path: Path):
     write_file(FILES, f"{tmp_path}/a", b"12345", sync=True)
     make_durable_dir(FILES, f"{tmp_path}/b/c")
