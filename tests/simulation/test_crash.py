@@ -12,7 +12,7 @@ import pytest
 from barnabas.protocol.errors import KafkaStorageError, OutOfOrderSequence
 from barnabas.protocol.records import NO_TIMESTAMP, NewRecord, build_batch, iter_batches
 from barnabas.protocol.types import TopicPartition
-from barnabas.storage.batches import header_in
+from barnabas.storage.batches import header_in, iter_headers
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_dir import LogManagerConfig
@@ -246,6 +246,9 @@ def indexes_fit(log: Log) -> None:
         assert rows == sorted(set(rows)), "index rows do not ascend"
         times = [segment.time_index.row(slot) for slot in range(len(segment.time_index))]
         assert times == sorted(set(times)), "time index rows do not ascend"
+        headers = [header for _, header in iter_headers(segment.file(), 0, segment.size)] if segment.size else []
+        largest = max((header.max_timestamp for header in headers), default=NO_TIMESTAMP)
+        assert segment.largest_indexed_timestamp() == largest, "retention would judge by another timestamp"
 
 
 def duplicates_are_known(model: Model, log: Log, now_ms: int) -> None:

@@ -1,9 +1,12 @@
 """Opening a log after any kind of stop: what is trusted, what is found out, what is cut and what is said about it."""
 
+from random import Random
+
 import pytest
 
 from barnabas.storage.log import Log
 from barnabas.storage.segment import Segment
+from tests.simulation.files import Crash, SimulatedFiles
 from tests.storage.logs import NOW_MS, ORDERS, Broker, append, batch, headers_of, offsets_of, sized
 
 
@@ -240,6 +243,33 @@ def test_a_log_can_be_killed_again_and_again():
         append(log, sized(200))
         broker.kill()
     assert len(headers_of(broker.log())) == 30
+
+
+@pytest.mark.parametrize("changes", range(14))
+def test_what_recovery_removed_does_not_come_back_however_often_it_is_interrupted(changes: int):
+    for seed in range(25):
+        broker = Broker(SimulatedFiles(Random(seed)), queued=True)
+        log = broker.log(internal_segment_bytes=450)
+        for _ in range(6):
+            append(log, sized(200))
+        log.flush(lambda error: None)
+        broker.settle()
+        broker.files.kill()
+        log_file(broker, 2).truncate(399)  # what follows offset 2 is removed
+        broker.files.crash_after(changes)
+        try:
+            broker.start()
+        except Crash:
+            pass
+        broker.kill()
+        log = broker.log()
+        assert log.log_end_offset == 3
+        for _ in range(4):
+            append(log, sized(210))
+        log.flush(lambda error: None)
+        broker.settle()
+        broker.cut_power()
+        assert [header.size_bytes for header in headers_of(broker.log())] == [200] * 3 + [210] * 4, f"seed={seed}"
 
 
 # ---- what others left behind
