@@ -115,6 +115,7 @@ class LogManager:
                 self._open_dir(log_dir)
             except OSError as error:
                 if len(self.log_dirs) == 1:
+                    self._unlock()
                     raise  # nothing is left to serve
                 log_dir.go_offline(error)
             except Exception:
