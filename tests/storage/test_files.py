@@ -2,11 +2,13 @@
 
 import os
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from barnabas.storage.file_cache import FileCache
 from barnabas.storage.files import FileSlice, OsFiles, make_durable_dir, replace_file, write_file
+from tests.simulation.files import Crash, SimulatedFiles
 
 FILES = OsFiles()
 
@@ -38,6 +40,23 @@ def test_a_file_is_replaced_whole(tmp_path: Path):
     replace_file(FILES, path, b"new")
     assert FILES.read_bytes(path) == b"new"
     assert FILES.listdir(str(tmp_path)) == ["checkpoint"]
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_file_that_is_replaced_while_the_power_goes_holds_the_old_bytes_or_the_new(seed: int):
+    disk = SimulatedFiles(Random(seed))
+    disk.makedirs("/data")
+    disk.sync_dir("/")
+    old, new = bytes(300), b"n" * 300
+    replace_file(disk, "/data/checkpoint", old)
+    disk.crash_after(seed % 5)
+    try:
+        replace_file(disk, "/data/checkpoint", new)
+        allowed = {new}
+    except Crash:
+        allowed = {old, new}
+    disk.cut_power()
+    assert disk.read_bytes("/data/checkpoint") in allowed
 
 
 def test_a_sync_reaches_the_kernel_and_its_refusal_is_told(tmp_path: Path):
