@@ -121,7 +121,7 @@ class ReplicaManager:
         topic = self._image.topic(name.topic)
         if topic is not None and name.partition < len(topic.partitions):
             try:
-                self._logs.create(name, topic.topic_id, self.log_config(name.topic))
+                self._logs.create(name, topic.topic_id, self.log_config(name.topic), is_new=True)
             except KafkaStorageError as error:
                 self._report.warning(f"{name} has no directory yet: {error.message}", topic_partition=str(name))
 
