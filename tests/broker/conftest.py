@@ -1,11 +1,14 @@
 """A broker for each module of tests here, its log as a list, and a client that says what it is told."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from barnabas.storage.files import OsFiles
 from barnabas.testing import Broker
 
+from .loopback import Wire, content
 from .wire import RawClient
 from .witness import HealthyClient, Lines
 
@@ -46,3 +49,18 @@ def stranger(log: Lines) -> Iterator[RawClient]:
     config = {"socket.request.max.bytes": "4194304"}
     with Broker({"payments": 1}, config, report=log) as broker, RawClient(broker.port) as client:
         yield client
+
+
+@pytest.fixture
+def wire() -> Iterator[Wire]:
+    wire = Wire()
+    yield wire
+    wire.close()
+    assert wire.errors == [], "an exception escaped"
+
+
+@pytest.fixture
+def log_file(wire: Wire, tmp_path: Path) -> None:
+    """Four megabytes for slices of the toy."""
+    wire.toy.file = OsFiles().open(str(tmp_path / "00000000000000000000.log"), create=True)
+    wire.toy.file.writev([content(4 * 1024 * 1024)])

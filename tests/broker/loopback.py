@@ -42,6 +42,11 @@ def content(size: int, position: int = 0) -> bytes:
     return (pattern * (size // 251 + 2))[start : start + size]
 
 
+def slice_reply(size: int) -> bytes:
+    """What the toy answers to `slice <size>`."""
+    return b"<<" + content(size, size % 100) + b">"
+
+
 class CountingSocket(socket.socket):
     """The broker's end; counts its writes."""
 
