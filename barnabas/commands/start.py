@@ -73,7 +73,13 @@ def _properties(arguments: Arguments, ephemeral_dir: str | None) -> dict[str, st
         properties.pop("log.dir", None)
         properties["log.dirs"] = data_dir
     if arguments.port is not None or arguments.host is not None:
-        properties["listeners"] = with_address(properties, arguments.host, arguments.port)
+        address = with_address(properties, arguments.host, arguments.port)
+        if arguments.port is not None and "advertised.listeners" in properties:
+            if advertised := with_advertised_port(properties, arguments.port):
+                properties["advertised.listeners"] = advertised
+            else:
+                del properties["advertised.listeners"]
+        properties["listeners"] = address
     return properties
 
 
@@ -91,17 +97,41 @@ def _read_properties(path: str) -> dict[str, str]:
 
 def with_address(properties: Mapping[str, str], host: str | None, port: int | None) -> str:
     """The `listeners` whose first one for clients has this host and port; None leaves its own."""
-    controllers = {name.strip().upper() for name in properties.get("controller.listener.names", "").split(",")}
-    listeners = [entry.strip() for entry in properties.get("listeners", DEFAULT_LISTENER).split(",")]
-    for index, listener in enumerate(listeners):
-        name, _, address = listener.partition("://")
-        if name.upper() in controllers:
-            continue
-        old_host, _, old_port = address.rpartition(":")
+    listeners = _entries(properties.get("listeners", DEFAULT_LISTENER))
+    index, name, old_host, old_port = _first_for_clients(properties, listeners)
+    if index >= 0:
         new_host = old_host if host is None else f"[{host}]" if ":" in host else host
         listeners[index] = f"{name}://{new_host}:{old_port if port is None else port}"
-        break
     return ",".join(listeners)
+
+
+def with_advertised_port(properties: Mapping[str, str], port: int) -> str:
+    """The `advertised.listeners`, the port following that of the first listener for clients where it was the same.
+    With a port that is only known later (0) nothing is advertised for it: clients are told what they dialled."""
+    _, name, _, old_port = _first_for_clients(properties, _entries(properties.get("listeners", DEFAULT_LISTENER)))
+    advertised = []
+    for entry in _entries(properties["advertised.listeners"]):
+        rest, _, advertised_port = entry.rpartition(":")
+        if rest.partition("://")[0].upper() != name.upper() or advertised_port != old_port:
+            advertised.append(entry)
+        elif port:
+            advertised.append(f"{rest}:{port}")
+    return ",".join(advertised)
+
+
+def _entries(text: str) -> list[str]:
+    return [entry.strip() for entry in text.split(",")]
+
+
+def _first_for_clients(properties: Mapping[str, str], listeners: list[str]) -> tuple[int, str, str, str]:
+    """Index, name, host and port of the first listener that is not a controller's; index -1: there is none."""
+    controllers = {name.upper() for name in _entries(properties.get("controller.listener.names", ""))}
+    for index, listener in enumerate(listeners):
+        name, _, address = listener.partition("://")
+        if name.upper() not in controllers:
+            host, _, port = address.rpartition(":")
+            return index, name, host, port
+    return -1, "", "", ""
 
 
 def _make_ephemeral_dir() -> str:

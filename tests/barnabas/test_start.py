@@ -10,7 +10,7 @@ from shutil import rmtree
 
 import pytest
 
-from barnabas.commands.start import with_address
+from barnabas.commands.start import with_address, with_advertised_port
 from barnabas.protocol.frame import encode_request
 from barnabas.protocol.messages.metadata import MetadataRequest
 from tests.barnabas.processes import broker, environment, failed_start, one_line, run
@@ -36,6 +36,25 @@ def test_host_and_port_change_the_first_listener(
     properties: dict[str, str], host: str | None, port: int | None, expected: str
 ) -> None:
     assert with_address(properties, host, port) == expected
+
+
+@pytest.mark.parametrize(
+    ("advertised", "port", "expected"),
+    [
+        (
+            "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+            1,
+            "PLAINTEXT://localhost:1,CONTROLLER://localhost:9093",
+        ),
+        ("plaintext://my.host:9092", 1, "plaintext://my.host:1"),
+        ("PLAINTEXT://my.host:80", 1, "PLAINTEXT://my.host:80"),  # a proxy's port is not ours
+        ("PLAINTEXT://localhost:9092,OTHER://localhost:9092", 0, "OTHER://localhost:9092"),
+        ("PLAINTEXT://localhost:9092", 0, ""),  # nobody knows it yet: clients are told what they dialled
+    ],
+)
+def test_an_advertised_port_follows_the_port_that_it_repeats(advertised: str, port: int, expected: str) -> None:
+    properties = {"listeners": "PLAINTEXT://:9092", "advertised.listeners": advertised}
+    assert with_advertised_port(properties, port) == expected
 
 
 def test_one_line_says_that_it_is_ready() -> None:
