@@ -24,6 +24,11 @@ def frame(payload: bytes) -> bytes:
     return pack(">i", len(payload)) + payload
 
 
+def framed(payload: bytes) -> Reply:
+    """As a reply."""
+    return bytearray(frame(payload)), []
+
+
 def frames(stream: bytes) -> list[bytes]:
     """The payloads of the whole frames of a stream, which must hold nothing else."""
     found, position = [], 0
@@ -86,8 +91,8 @@ class Toy:
         self.file: Any = None
         self.before_reply: Callable[[bytes], None] = lambda _payload: None
 
-    def __call__(self, request: memoryview, _connection: Connection) -> Promise[Reply] | Reply:
-        payload = bytes(request)
+    def __call__(self, frame: memoryview, connection: Connection) -> Promise[Reply] | Reply:
+        payload = bytes(frame)
         self.handled.append(payload)
         self.before_reply(payload)
         verb, _, rest = payload.partition(b" ")
@@ -97,7 +102,7 @@ class Toy:
                 self.parked[rest] = promise
                 return promise
             case b"big":
-                return bytearray(frame(bytes(int(rest)))), []
+                return framed(bytes(int(rest)))
             case b"slice":
                 return self._slice(int(rest))
             case b"none":
@@ -106,7 +111,7 @@ class Toy:
                 raise ProtocolError("not what the protocol allows")
             case b"bug":
                 raise RuntimeError("a bug")
-        return bytearray(frame(payload)), []
+        return framed(payload)
 
     def _slice(self, size: int) -> Reply:
         """A reply with something before and after records of a file."""
@@ -114,7 +119,7 @@ class Toy:
         return out, [(6, FileSlice(self.file, size % 100, size))]
 
     def keep(self, name: bytes, payload: bytes | None = None) -> None:
-        self.parked.pop(name).resolve((bytearray(frame(payload or name)), []))
+        self.parked.pop(name).resolve(framed(payload or name))
 
 
 class Wire:
@@ -191,16 +196,17 @@ class Client:
     def request(self, *payloads: bytes) -> None:
         self.send(b"".join(map(frame, payloads)))
 
-    def read(self, size: int = 1 << 20) -> None:
+    def read(self, size: int = 1 << 20) -> bool:
+        """Takes what has come; whether that was the end of it."""
         try:
             data = self.socket.recv(size)
         except BlockingIOError:
-            return
+            return False
         except ConnectionError:
-            self.is_cut_off = True
-            return
+            data = b""
         self.received += data
         self.is_cut_off = not data
+        return self.is_cut_off
 
     def replies(self, count: int) -> list[bytes]:
         """Waits for so many replies; there must be no more."""
@@ -217,11 +223,7 @@ class Client:
     def until_cut_off(self) -> list[bytes]:
         """The replies that came before the broker closed the connection."""
 
-        def cut_off() -> bool:
-            self.read()
-            return self.is_cut_off
-
-        self.wire.turn_until(cut_off)
+        self.wire.turn_until(self.read)
         return frames(bytes(self.received))
 
 

@@ -6,9 +6,10 @@ from struct import pack
 
 import pytest
 
+from barnabas.broker.connection import Connection, Reply
 from barnabas.broker.promise import Promise
 
-from .loopback import Client, Wire, frame, frames
+from .loopback import Client, Wire, framed, frames
 
 
 def test_a_dead_client_leaves_no_ghost(wire: Wire) -> None:
@@ -221,8 +222,12 @@ def whole(client: Client) -> list[bytes]:
 
 def test_a_promise_made_and_kept_at_once_by_a_handler_counts_as_a_reply(wire: Wire) -> None:
     client = wire.connect()
-    kept: Promise[tuple[bytearray, list[tuple[int, object]]]] = Promise()
-    kept.resolve((bytearray(frame(b"kept")), []))
-    client.connection._dispatch = lambda _frame, _connection: kept
+    kept: Promise[Reply] = Promise()
+    kept.resolve(framed(b"kept"))
+
+    def dispatch(frame: memoryview, connection: Connection) -> Promise[Reply]:
+        return kept
+
+    client.connection._dispatch = dispatch
     client.request(b"anything")
     assert client.replies(1) == [b"kept"]
