@@ -18,7 +18,7 @@ _SCAN_BYTES = 1 << 20
 
 def header_in(file: File, position: int) -> BatchHeader | None:
     """The header at a position that should be a batch's start; None if there cannot be one."""
-    raw = file.pread(HEADER_BYTES, position)
+    raw = file.pread(HEADER_BYTES, position) if position >= 0 else b""
     return header_at(raw) if len(raw) == HEADER_BYTES else None
 
 

@@ -159,6 +159,31 @@ def test_a_broker_answers_nobody_before_it_has_recovered_its_logs(tmp_path: Path
         assert client.produce("orders", good(1)).base_offset == 8
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        (1 << 20, 1 << 30),  # beyond the end of the segment
+        (-5, -5),
+        (3, 7),  # no batch begins there
+        (0, 6_000),  # a batch, but not the one with this offset
+    ],
+)
+def test_an_index_that_points_nowhere_leads_nobody_astray(tmp_path: Path, row: tuple[int, int]) -> None:
+    """It looks like a clean stop, so nothing but the row itself tells that it lies."""
+    with Broker({"orders": 1}, data_dir=str(tmp_path)) as broker, RawClient(broker.port) as client:
+        for number in range(20):
+            client.produce("orders", batch_of([b"%d" % number, bytes(2_000)]))
+    index = tmp_path / "orders-0" / f"{0:020d}.index"
+    size = index.stat().st_size
+    assert size >= 40, "several rows"
+    index.write_bytes(b"".join(part.to_bytes(4, "big", signed=True) for part in row) * (size // 8))
+    with Broker(data_dir=str(tmp_path)) as broker, RawClient(broker.port) as client:
+        for offset in range(40):
+            found = [record.offset for record in records_of(client.fetch("orders", offset, partition_max_bytes=1))]
+            assert found == [offset - offset % 2, offset - offset % 2 + 1]
+        assert client.list_offset("orders", -1).offset == 40
+
+
 def test_without_the_free_space_asked_for_a_broker_starts_and_is_read_but_takes_no_records(tmp_path: Path) -> None:
     with Broker({"orders": 1}, data_dir=str(tmp_path)) as broker, RawClient(broker.port) as client:
         client.produce("orders", good(2))
