@@ -169,7 +169,8 @@ def test_random_bytes_behind_a_good_header_are_answered_or_cut_off(broker: Broke
 # Topic names
 
 BAD_NAMES = [
-    "", ".", "..", "../up", "../../etc/passwd", "/etc/passwd", "a/b", "a\\b", "a b", "a\nb", "a\0b", "a:b", "a,b", "a#", "a*",
+    "", ".", "..", "../up", "../../etc/passwd", "/etc/passwd", "a/b", "a\\b", "a b", "a\nb", "a\0b", "a:b", "a,b",
+    "a#", "a.*",
     "été", "\N{SNOWMAN}", "x" * 250, "y" * 30_000,
 ]  # fmt: skip
 
