@@ -106,8 +106,8 @@ class FetchSessions:
         return len(self._sessions)
 
     def create(self, wanted: list[Wanted], *, uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
-        """A new session, or None if there is no room or nothing to remember."""
-        if not wanted or not self._has_room(now_ms):
+        """A new session, or None if there is no room. One without partitions is a session too, as in Kafka."""
+        if not self._has_room(now_ms):
             return None
         session = FetchSession(self._new_id(), uses_topic_ids, wanted, now_ms)
         self._sessions[session.id] = session

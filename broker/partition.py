@@ -56,6 +56,16 @@ class Partition:
             raise FencedLeaderEpoch(f"epoch {current_leader_epoch} is older than {self.leader_epoch}")
         raise UnknownLeaderEpoch(f"epoch {current_leader_epoch} is newer than {self.leader_epoch}")
 
+    def epoch_of_offset(self, offset: int) -> int:
+        """What comes next is written in this leader's epoch, even if nothing was written in it yet."""
+        return self.leader_epoch if offset >= self.log.log_end_offset else self.log.epoch_of_offset(offset)
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """The largest epoch not above this one and where it ended; (-1, -1) if that is not known."""
+        if leader_epoch == self.leader_epoch:
+            return leader_epoch, self.log.log_end_offset
+        return self.log.end_offset_for_epoch(leader_epoch)
+
     @property
     def last_stable_offset(self) -> int:
         return self.high_watermark

@@ -208,7 +208,7 @@ class BrokerServer:
         self._controller = Controller(
             _controller_settings(config),
             random=self._random,
-            describe_topic_configs=lambda _image, configs: _creatable(broker.config_describer.topic(configs)),
+            describe_topic_configs=lambda _image, configs: _creatable(broker.config_describer.topic(configs), configs),
         )
         broker.controller = ControllerShell(self._controller, metadata, self._fail)
         broker.topic_creation = TopicCreation(broker.controller, self._report)
@@ -267,11 +267,12 @@ def _controller_settings(config: BrokerConfig) -> ControllerSettings:
     )
 
 
-def _creatable(configs: Iterable[DescribedConfig]) -> list[CreatableTopicConfigs]:
+def _creatable(configs: Iterable[DescribedConfig], given: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+    """A new topic's values are told as they were given, as by Kafka; DescribeConfigs tells what was understood."""
     return [
         CreatableTopicConfigs(
             name=config.name,
-            value=config.value,
+            value=given.get(config.name, config.value),
             read_only=config.read_only,
             config_source=config.source,
             is_sensitive=config.is_sensitive,

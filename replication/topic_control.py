@@ -265,12 +265,17 @@ def delete_topics(
     asked = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
     records: list[MetadataRecord] = []
     results: list[DeletableTopicResult] = []
-    distinct = _distinct(asked, lambda state: (state.name, state.topic_id))
-    found = _times_found(distinct, image)
+    distinct = _distinct(asked, lambda state: (state.name, state.topic_id) if _is_well_formed(state) else id(state))
+    given_twice = _given_by_name_and_id(distinct, image)
     for state, times in distinct:
+        if state.name is None and times == 1 and state.topic_id in given_twice:
+            continue  # the answer to its name is for both
         try:
             _refuse_if(not delete_topic_enable, disabled, "Topic deletion is disabled.")
-            topic = _deletable(state, times, image, found)
+            topic = _deletable(state, times, image)
+            if topic.topic_id in given_twice:
+                state = DeleteTopicState(name=topic.name, topic_id=topic.topic_id)
+                raise refused(ErrorCode.INVALID_REQUEST, "The topic is given by its name and by its id.")
             records.append(RemoveTopicRecord(topic_id=topic.topic_id))
             results.append(DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=ErrorCode.NONE))
         except KafkaError as error:
@@ -278,31 +283,36 @@ def delete_topics(
     return Decision(records, DeleteTopicsResponse(throttle_time_ms=0, responses=results))
 
 
-def _times_found(distinct: Iterable[tuple[DeleteTopicState, int]], image: MetadataImage) -> Counter[Uuid]:
-    """How often each topic is meant, by name or by id. A name that is given twice is out already and does not count."""
-    states = [state for state, times in distinct if times == 1 or state.name is None]
-    return Counter(topic.topic_id for state in states if (topic := _found(state, image)) is not None)
+def _is_well_formed(state: DeleteTopicState) -> bool:
+    return (state.name is None) == (state.topic_id != ZERO_UUID)
 
 
-def _found(state: DeleteTopicState, image: MetadataImage) -> TopicImage | None:
-    return image.topics_by_id.get(state.topic_id) if state.name is None else image.topics.get(state.name)
+def _given_by_name_and_id(distinct: Iterable[tuple[DeleteTopicState, int]], image: MetadataImage) -> set[Uuid]:
+    """A name that is given twice is out already and does not count; an id that is given twice does."""
+    well_formed = [(state, times) for state, times in distinct if _is_well_formed(state)]
+    ids = {state.topic_id for state, _ in well_formed if state.name is None}
+    names = [state.name for state, times in well_formed if state.name is not None and times == 1]
+    return {topic.topic_id for name in names if (topic := image.topics.get(name)) is not None and topic.topic_id in ids}
 
 
-def _deletable(state: DeleteTopicState, times: int, image: MetadataImage, found: Mapping[Uuid, int]) -> TopicImage:
+def _deletable(state: DeleteTopicState, times: int, image: MetadataImage) -> TopicImage:
     by_name, by_id = state.name is not None, state.topic_id != ZERO_UUID
     _refuse_if(not by_name and not by_id, ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
     _refuse_if(by_name and by_id, ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
     _refuse_if(times > 1, ErrorCode.INVALID_REQUEST, f"Duplicate topic {'name' if by_name else 'id'}.")
-    topic = _found(state, image)
-    if topic is None:
-        raise refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if by_name else ErrorCode.UNKNOWN_TOPIC_ID, "")
-    _refuse_if(found[topic.topic_id] > 1, ErrorCode.INVALID_REQUEST, "The topic is given by its name and by its id.")
+    if state.name is None:
+        topic = image.topics_by_id.get(state.topic_id)
+        _refuse_if(topic is None, ErrorCode.UNKNOWN_TOPIC_ID, "No topic has this id.")
+    else:
+        topic = image.topics.get(state.name)
+        _refuse_if(topic is None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{state.name}'.")
+    assert topic is not None
     return topic
 
 
 def _not_deleted(state: DeleteTopicState, error: KafkaError) -> DeletableTopicResult:
     return DeletableTopicResult(
-        name=state.name, topic_id=state.topic_id, error_code=error.code, error_message=error.message or None
+        name=state.name, topic_id=state.topic_id, error_code=error.code, error_message=error.message
     )
 
 

@@ -1,6 +1,7 @@
 """DeleteRecords (21), versions 0 to 2: moves the log start offset up; -1 means up to the high watermark."""
 
 from barnabas.broker.broker import Broker, RequestContext
+from barnabas.broker.distinct_partitions import distinct_partitions
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -12,14 +13,14 @@ from barnabas.protocol.messages.delete_records import (
 
 
 def handle(broker: Broker, request: DeleteRecordsRequest, _context: RequestContext) -> DeleteRecordsResponse:
+    asked = ((topic.name, entry.partition_index, entry) for topic in request.topics for entry in topic.partitions)
     return DeleteRecordsResponse(
         throttle_time_ms=0,
         topics=[
             DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[_partition(broker, topic.name, partition) for partition in topic.partitions],
+                name=name, partitions=[_partition(broker, name, entry) for entry in entries.values()]
             )
-            for topic in request.topics
+            for name, entries in distinct_partitions(asked).items()
         ],
     )
 

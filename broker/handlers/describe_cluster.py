@@ -42,7 +42,6 @@ def _refused(endpoint_type: int) -> DescribeClusterResponse:
         throttle_time_ms=0,
         error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if is_known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
         error_message=why,
-        endpoint_type=endpoint_type,
         cluster_id="",
         brokers=(),
     )

@@ -28,7 +28,7 @@ def _resource(
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         error_code=0,
-        error_message=None,
+        error_message="",  # as Kafka says it: not null
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=(),

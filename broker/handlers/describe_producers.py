@@ -9,6 +9,7 @@ from barnabas.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from barnabas.replication.topic_names import check_topic_name
 
 
 def handle(broker: Broker, request: DescribeProducersRequest, _context: RequestContext) -> DescribeProducersResponse:
@@ -25,6 +26,7 @@ def handle(broker: Broker, request: DescribeProducersRequest, _context: RequestC
 
 def _partition(broker: Broker, topic: str, index: int) -> PartitionResponse:
     try:
+        check_topic_name(topic)
         producers = broker.replicas.partition(topic, index).log.active_producers()
     except KafkaError as error:
         return PartitionResponse(

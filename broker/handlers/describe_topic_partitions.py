@@ -6,8 +6,8 @@ The lists of eligible leaders are never null, though the schema allows it: the J
 from bisect import bisect_left
 
 from barnabas.broker.broker import Broker, RequestContext
-from barnabas.broker.handlers.metadata import ALL_TOPIC_OPERATIONS
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.broker.handlers.metadata import ALL_TOPIC_OPERATIONS, why_unknown
+from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -16,15 +16,17 @@ from barnabas.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from barnabas.protocol.types import ZERO_UUID
-from barnabas.replication.image import NO_LEADER, PartitionImage
-from barnabas.replication.topic_names import check_topic_name
+from barnabas.replication.image import INTERNAL_TOPICS, NO_LEADER, PartitionImage
 
 
 def handle(
     broker: Broker, request: DescribeTopicPartitionsRequest, _context: RequestContext
 ) -> DescribeTopicPartitionsResponse:
-    names = sorted({topic.name for topic in request.topics} or broker.image.topics)
+    asked = {topic.name for topic in request.topics}
     cursor = request.cursor
+    if cursor is not None and (cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)):
+        return _refused(request)
+    names = sorted(asked or broker.image.topics)
     start = bisect_left(names, cursor.topic_name) if cursor is not None else 0
     limit = min(max(request.response_partition_limit, 1), broker.config.max_request_partition_size_limit)
     response = DescribeTopicPartitionsResponse(throttle_time_ms=0, topics=[])
@@ -34,10 +36,10 @@ def handle(
         if limit <= 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
-        described = _topic(broker, name, max(first, 0), limit)
+        described = _topic(broker, name, first, limit)
         topics.append(described)
         limit -= len(described.partitions)
-        end = max(first, 0) + len(described.partitions)
+        end = first + len(described.partitions)
         if (topic := broker.image.topic(name)) is not None and end < len(topic.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=end)
             break
@@ -75,9 +77,21 @@ def _partition(index: int, partition: PartitionImage) -> DescribeTopicPartitions
 
 
 def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    try:
-        check_topic_name(name)
-    except KafkaError as error:
-        code = error.code
-    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, topic_id=ZERO_UUID, partitions=())
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=why_unknown(name),
+        name=name,
+        topic_id=ZERO_UUID,
+        is_internal=name in INTERNAL_TOPICS,
+        partitions=(),
+        topic_authorized_operations=ALL_TOPIC_OPERATIONS,
+    )
+
+
+def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """A cursor that no page of this request could have ended with."""
+    code = ErrorCode.INVALID_REQUEST
+    topics = [
+        DescribeTopicPartitionsResponseTopic(error_code=code, name=topic.name, topic_id=ZERO_UUID, partitions=())
+        for topic in request.topics
+    ]
+    return DescribeTopicPartitionsResponse(throttle_time_ms=0, topics=topics)

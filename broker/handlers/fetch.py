@@ -5,37 +5,50 @@ v13 topic ids (KIP-516), v15 replica state in a tag, v16 leader endpoints, v17 a
 
 - Records are file slices of whole batches; at least one batch comes even if it is larger than what was asked for.
 - With less than `min_bytes` to give, the reply waits for more or for `max_wait_ms`. An error is told at once.
-- A consumer reads from the leader: rack ids change nothing until followers can be read.
+- A consumer reads from the leader: rack ids change nothing until followers can be read. There are no followers yet:
+  who says that it is one is refused.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from barnabas.broker.broker import Broker, RequestContext
 from barnabas.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, Key, Wanted
-from barnabas.broker.partition import Partition
+from barnabas.broker.partition import NO_EPOCH, Partition
 from barnabas.broker.promise import Promise
-from barnabas.protocol.errors import KafkaError, NotLeaderOrFollower, OffsetOutOfRange, UnknownTopicId
+from barnabas.protocol.errors import (
+    ErrorCode,
+    FencedLeaderEpoch,
+    KafkaError,
+    KafkaStorageError,
+    NotLeaderOrFollower,
+    OffsetOutOfRange,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
 from barnabas.protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
+from barnabas.replication.image import NO_LEADER
 from barnabas.storage.seams import Timer
 
+_NO_STORAGE_ERROR_UNTIL = 5
 _TOPIC_IDS_SINCE = 13
+_LEADERS_SINCE = 16
 _READ_COMMITTED = 1
 
 
 def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse | Promise[FetchResponse]:
-    uses_topic_ids = context.api_version >= _TOPIC_IDS_SINCE
     try:
-        session, wanted = _session_of(broker, request, uses_topic_ids)
+        session, wanted = _session_of(broker, request, context.api_version >= _TOPIC_IDS_SINCE)
     except KafkaError as error:
         return FetchResponse(throttle_time_ms=0, error_code=error.code, responses=[])
-    fetch = _Fetch(broker, request, uses_topic_ids, session, wanted)
+    fetch = _Fetch(broker, request, context, session, wanted)
     return fetch.answer()
 
 
@@ -60,17 +73,20 @@ def _session_of(
 
 
 def _wanted(request: FetchRequest, uses_topic_ids: bool) -> list[Wanted]:
-    return [
-        Wanted(
-            (topic.topic_id if uses_topic_ids else topic.topic, partition.partition),
-            partition.fetch_offset,
-            partition.partition_max_bytes,
-            partition.current_leader_epoch,
-            partition.last_fetched_epoch,
-        )
-        for topic in request.topics
-        for partition in topic.partitions
-    ]
+    """Each partition once: of one that is named twice the last mention counts."""
+    wanted: dict[Key, Wanted] = {}
+    for topic in request.topics:
+        name = topic.topic_id if uses_topic_ids else topic.topic
+        for partition in topic.partitions:
+            key = (name, partition.partition)
+            wanted[key] = Wanted(
+                key,
+                partition.fetch_offset,
+                partition.partition_max_bytes,
+                max(partition.current_leader_epoch, NO_EPOCH),
+                partition.last_fetched_epoch,
+            )
+    return list(wanted.values())
 
 
 def _forgotten(request: FetchRequest, uses_topic_ids: bool) -> Iterable[Key]:
@@ -83,21 +99,23 @@ class _Fetch:
     """One Fetch while it is being answered: it reads, and if that is not enough it waits and reads again."""
 
     __slots__ = (
-        "_broker", "_committed_only", "_missing_bytes", "_partitions", "_promise", "_request", "_session",
-        "_timer", "_uses_topic_ids", "_wanted",
+        "_broker", "_committed_only", "_context", "_missing_bytes", "_partitions", "_promise", "_replica_id",
+        "_request", "_session", "_timer", "_uses_topic_ids", "_wanted",
     )  # fmt: skip
 
     def __init__(
         self,
         broker: Broker,
         request: FetchRequest,
-        uses_topic_ids: bool,
+        context: RequestContext,
         session: FetchSession | None,
         wanted: Iterable[Wanted],
     ) -> None:
         self._broker = broker
         self._request = request
-        self._uses_topic_ids = uses_topic_ids
+        self._context = context
+        self._uses_topic_ids = context.api_version >= _TOPIC_IDS_SINCE
+        self._replica_id = max(request.replica_id, request.replica_state.replica_id)
         self._session = session
         self._wanted = wanted
         self._committed_only = request.isolation_level == _READ_COMMITTED
@@ -133,6 +151,8 @@ class _Fetch:
     def _read_partition(self, wanted: Wanted, max_bytes: int, *, at_least_one: bool) -> PartitionData:
         try:
             partition = self._partition(wanted.key)
+            if self._replica_id >= 0:
+                raise NotLeaderOrFollower(f"broker {self._replica_id} is no follower of {partition.topic_partition}")
             partition.check_leader_epoch(wanted.current_leader_epoch)
             if wanted.last_fetched_epoch >= 0 and (diverging := _diverging_epoch(partition, wanted)) is not None:
                 return self._data(partition, wanted, b"", diverging)
@@ -176,14 +196,22 @@ class _Fetch:
             partition_index=wanted.key[1],
             error_code=error.code,
             high_watermark=-1,
-            aborted_transactions=None,
+            aborted_transactions=() if isinstance(error, (UnknownTopicId, UnknownTopicOrPartition)) else None,
             records=b"",
         )
-        if isinstance(error, NotLeaderOrFollower) and isinstance(wanted.key[0], str):
-            image = self._broker.image.partition(wanted.key[0], wanted.key[1])
-            if image is not None:
-                data.current_leader = LeaderIdAndEpoch(leader_id=image.leader, leader_epoch=image.leader_epoch)
+        if self._context.api_version <= _NO_STORAGE_ERROR_UNTIL and isinstance(error, KafkaStorageError):
+            data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER  # those clients take the other for final
+        if self._context.api_version >= _LEADERS_SINCE and isinstance(error, (NotLeaderOrFollower, FencedLeaderEpoch)):
+            data.current_leader = self._current_leader(wanted.key)
         return data
+
+    def _current_leader(self, key: Key) -> LeaderIdAndEpoch:
+        image = self._broker.image
+        topic = image.topic_by_id(key[0]) if isinstance(key[0], bytes) else image.topic(key[0])
+        if topic is None or not 0 <= key[1] < len(topic.partitions):
+            return LeaderIdAndEpoch()
+        partition = topic.partitions[key[1]]
+        return LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
 
     # Waiting
 
@@ -231,12 +259,23 @@ class _Fetch:
                 else FetchableTopicResponse(topic=name, partitions=partitions)
                 for name, partitions in topics.items()
             ],
+            node_endpoints=self._endpoints({data.current_leader.leader_id for _, data in found}),
         )
+
+    def _endpoints(self, leaders: set[int]) -> Sequence[NodeEndpoint]:
+        """Where the leaders are that the answer names: the client need not ask for metadata (KIP-951)."""
+        if leaders <= {NO_LEADER}:
+            return ()
+        return [
+            NodeEndpoint(node_id=node.broker_id, host=host, port=port, rack=node.rack)
+            for node, host, port in self._broker.endpoints(self._context.connection)
+            if node.broker_id in leaders
+        ]
 
 
 def _diverging_epoch(partition: Partition, wanted: Wanted) -> EpochEndOffset | None:
     """Where this log parts from what the fetcher has, if it does (KIP-595)."""
-    epoch, end_offset = partition.log.end_offset_for_epoch(wanted.last_fetched_epoch)
+    epoch, end_offset = partition.end_offset_for_epoch(wanted.last_fetched_epoch)
     if epoch < 0:
         raise OffsetOutOfRange(f"epoch {wanted.last_fetched_epoch} is older than this log")
     if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:

@@ -14,10 +14,15 @@ from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, I
 def handle(
     broker: Broker, request: InitProducerIdRequest, context: RequestContext
 ) -> InitProducerIdResponse | Promise[InitProducerIdResponse]:
+    if request.transactional_id == "" or (request.producer_id == -1) != (request.producer_epoch == -1):
+        return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
-        code = ErrorCode.COORDINATOR_NOT_AVAILABLE if request.transactional_id else ErrorCode.INVALID_REQUEST
-        return InitProducerIdResponse(throttle_time_ms=0, error_code=code, producer_epoch=-1)
+        return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return broker.producer_ids.next().map(_response)
+
+
+def _refused(code: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(throttle_time_ms=0, error_code=code, producer_epoch=-1)
 
 
 def _response(producer_id: int) -> InitProducerIdResponse:

@@ -7,6 +7,7 @@ offsets in tiered storage (there is none here: unknown), v10 a timeout.
 from collections import Counter
 
 from barnabas.broker.broker import Broker, RequestContext
+from barnabas.broker.distinct_partitions import distinct_partitions
 from barnabas.broker.partition import Partition
 from barnabas.protocol.errors import ErrorCode, InvalidRequest, KafkaError
 from barnabas.protocol.messages.list_offsets import (
@@ -14,7 +15,6 @@ from barnabas.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
-    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 
@@ -34,27 +34,28 @@ _NOT_FOUND: _Found = (-1, -1, -1)
 
 def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
     committed_only = request.isolation_level == _READ_COMMITTED
-    return ListOffsetsResponse(
-        topics=[_topic(broker, topic, committed_only, context.api_version) for topic in request.topics]
-    )
+    asked = [(topic.name, entry.partition_index, entry) for topic in request.topics for entry in topic.partitions]
+    times = Counter((name, index) for name, index, _ in asked)
 
-
-def _topic(broker: Broker, topic: ListOffsetsTopic, committed_only: bool, api_version: int) -> ListOffsetsTopicResponse:
-    times = Counter(partition.partition_index for partition in topic.partitions)
-    responses = []
-    for partition in topic.partitions:
-        response = ListOffsetsPartitionResponse(partition_index=partition.partition_index, error_code=0)
+    def partition(name: str, entry: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        response = ListOffsetsPartitionResponse(partition_index=entry.partition_index, error_code=0)
         try:
-            if times[partition.partition_index] > 1:
+            if times[name, entry.partition_index] > 1:
                 raise InvalidRequest("the same partition twice")
-            if partition.timestamp < 0 and api_version < _SINCE.get(partition.timestamp, api_version + 1):
+            if entry.timestamp < 0 and context.api_version < _SINCE.get(entry.timestamp, context.api_version + 1):
                 raise KafkaError("a timestamp of a later version", ErrorCode.UNSUPPORTED_VERSION)
-            replica = broker.replicas.partition(topic.name, partition.partition_index)
-            response.timestamp, response.offset, response.leader_epoch = _find(replica, partition, committed_only)
+            replica = broker.replicas.partition(name, entry.partition_index)
+            response.timestamp, response.offset, response.leader_epoch = _find(replica, entry, committed_only)
         except KafkaError as error:
             response.error_code = error.code
-        responses.append(response)
-    return ListOffsetsTopicResponse(name=topic.name, partitions=responses)
+        return response
+
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(name=name, partitions=[partition(name, entry) for entry in entries.values()])
+            for name, entries in distinct_partitions(asked).items()
+        ]
+    )
 
 
 def _find(replica: Partition, asked: ListOffsetsPartition, committed_only: bool) -> _Found:
@@ -65,7 +66,7 @@ def _find(replica: Partition, asked: ListOffsetsPartition, committed_only: bool)
         case -1:
             return -1, end, replica.leader_epoch
         case -2 | -4:
-            return -1, log.log_start_offset, log.epoch_of_offset(log.log_start_offset)
+            return -1, log.log_start_offset, replica.epoch_of_offset(log.log_start_offset)
         case -3:
             found = log.offset_of_max_timestamp()
         case -5 | -6:

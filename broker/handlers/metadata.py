@@ -8,7 +8,7 @@ Kafka answers the first question about a topic that it creates with UNKNOWN_TOPI
 for the topic. Every client takes that for a broker that was quick.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from barnabas.broker.broker import Broker, RequestContext
 from barnabas.broker.promise import Promise
@@ -22,7 +22,7 @@ from barnabas.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from barnabas.protocol.types import ZERO_UUID
-from barnabas.replication.image import NO_LEADER, TopicImage
+from barnabas.replication.image import INTERNAL_TOPICS, NO_LEADER, TopicImage
 from barnabas.replication.topic_names import check_topic_name
 
 ALL_TOPIC_OPERATIONS = 3576
@@ -39,14 +39,14 @@ def handle(
     if _wants_all(request, context.api_version):
         topics = [_found(topic, request) for topic in broker.image.topics.values()]
         return _response(broker, request, context, topics)
-    asked = request.topics or ()
-    if any(_is_malformed(topic, context.api_version) for topic in asked):
-        return _response(broker, request, context, [_malformed(topic) for topic in asked])
-    missing = _to_create(broker, request)
+    if any(_is_malformed(topic, context.api_version) for topic in request.topics or ()):
+        return _malformed(request)
+    asked = _asked(request)
+    missing = _to_create(broker, request, asked)
     if not missing:
-        return _response(broker, request, context, _topics(broker, request, {}))
+        return _response(broker, request, context, _topics(broker, request, asked, {}))
     created = broker.topic_creation.create(missing)
-    return created.map(lambda errors: _response(broker, request, context, _topics(broker, request, errors)))
+    return created.map(lambda errors: _response(broker, request, context, _topics(broker, request, asked, errors)))
 
 
 def _wants_all(request: MetadataRequest, api_version: int) -> bool:
@@ -57,27 +57,36 @@ def _is_malformed(topic: MetadataRequestTopic, api_version: int) -> bool:
     return api_version < _TOPIC_IDS_SINCE and (topic.name is None or topic.topic_id != ZERO_UUID)
 
 
-def _to_create(broker: Broker, request: MetadataRequest) -> list[str]:
+def _asked(request: MetadataRequest) -> Collection[MetadataRequestTopic]:
+    """Every topic once. Where there are ids, names are not looked at: Kafka answers by one or by the other."""
+    topics = request.topics or ()
+    by_id = {topic.topic_id: topic for topic in topics if topic.topic_id != ZERO_UUID}
+    return by_id.values() if by_id else {topic.name: topic for topic in topics}.values()
+
+
+def _to_create(broker: Broker, request: MetadataRequest, asked: Iterable[MetadataRequestTopic]) -> list[str]:
     if not (request.allow_auto_topic_creation and broker.config.auto_create_topics_enable):
         return []
-    names = (topic.name for topic in request.topics or () if topic.topic_id == ZERO_UUID)
-    return list(dict.fromkeys(name for name in names if name is not None and broker.image.topic(name) is None))
+    names = (topic.name for topic in asked if topic.topic_id == ZERO_UUID)
+    return [name for name in names if name is not None and broker.image.topic(name) is None]
 
 
-def _topics(broker: Broker, request: MetadataRequest, errors: dict[str, ErrorCode]) -> Iterable[MetadataResponseTopic]:
-    for asked in request.topics or ():
+def _topics(
+    broker: Broker, request: MetadataRequest, topics: Iterable[MetadataRequestTopic], errors: dict[str, ErrorCode]
+) -> Iterable[MetadataResponseTopic]:
+    for asked in topics:
         if asked.topic_id != ZERO_UUID:
             topic = broker.image.topic_by_id(asked.topic_id)
-            yield _found(topic, request) if topic else _refused(asked, ErrorCode.UNKNOWN_TOPIC_ID)
+            yield _found(topic, request) if topic else _unknown_id(asked)
         elif asked.name is None:
-            yield _refused(asked, ErrorCode.UNKNOWN_TOPIC_ID)
+            yield _unknown_id(asked)
         elif (topic := broker.image.topic(asked.name)) is not None:
             yield _found(topic, request)
         else:
-            yield _refused(asked, errors.get(asked.name) or _why_unknown(asked.name))
+            yield _refused(asked.name, errors.get(asked.name) or why_unknown(asked.name), request)
 
 
-def _why_unknown(name: str) -> ErrorCode:
+def why_unknown(name: str) -> ErrorCode:
     try:
         check_topic_name(name)
     except KafkaError as error:
@@ -85,15 +94,34 @@ def _why_unknown(name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _refused(asked: MetadataRequestTopic, code: ErrorCode) -> MetadataResponseTopic:
-    return MetadataResponseTopic(error_code=code, name=asked.name, topic_id=asked.topic_id, partitions=())
+def _unknown_id(asked: MetadataRequestTopic) -> MetadataResponseTopic:
+    code = ErrorCode.UNKNOWN_TOPIC_ID
+    return MetadataResponseTopic(error_code=code, name=None, topic_id=asked.topic_id, partitions=())
 
 
-def _malformed(asked: MetadataRequestTopic) -> MetadataResponseTopic:
-    """The versions in which a topic must have a name cannot answer without one either."""
+def _refused(name: str, code: ErrorCode, request: MetadataRequest) -> MetadataResponseTopic:
+    """What may be done with a name, and whether it is internal, does not depend on the topic's being there."""
     return MetadataResponseTopic(
-        error_code=ErrorCode.INVALID_REQUEST, name=asked.name or "", topic_id=asked.topic_id, partitions=()
+        error_code=code,
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        partitions=(),
+        topic_authorized_operations=_operations(request),
     )
+
+
+def _malformed(request: MetadataRequest) -> MetadataResponse:
+    """Refused as a whole, brokers and all. The versions in which a topic must have a name need one in the answer."""
+    code = ErrorCode.INVALID_REQUEST
+    topics = [
+        MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id, partitions=())
+        for topic in request.topics or ()
+    ]
+    return MetadataResponse(brokers=(), topics=topics, error_code=code)
+
+
+def _operations(request: MetadataRequest) -> int:
+    return ALL_TOPIC_OPERATIONS if request.include_topic_authorized_operations else _NOT_ASKED
 
 
 def _found(topic: TopicImage, request: MetadataRequest) -> MetadataResponseTopic:
@@ -114,7 +142,7 @@ def _found(topic: TopicImage, request: MetadataRequest) -> MetadataResponseTopic
             )
             for index, partition in enumerate(topic.partitions)
         ],
-        topic_authorized_operations=ALL_TOPIC_OPERATIONS if request.include_topic_authorized_operations else _NOT_ASKED,
+        topic_authorized_operations=_operations(request),
     )
 
 

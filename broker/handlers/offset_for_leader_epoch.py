@@ -32,5 +32,5 @@ def _partition(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> E
         replica.check_leader_epoch(asked.current_leader_epoch)
     except KafkaError as error:
         return EpochEndOffset(error_code=error.code, partition=asked.partition)
-    epoch, end_offset = replica.log.end_offset_for_epoch(asked.leader_epoch)
+    epoch, end_offset = replica.end_offset_for_epoch(asked.leader_epoch)
     return EpochEndOffset(error_code=0, partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)

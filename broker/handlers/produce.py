@@ -7,7 +7,11 @@ v5 log start offset, v7 zstd, v8 record errors, v10 the current leader with NOT_
 - One batch per partition: Kafka allows no more since magic 2.
 """
 
+from collections.abc import Sequence
+from struct import Struct
+
 from barnabas.broker.broker import Broker, RequestContext
+from barnabas.broker.distinct_partitions import distinct_partitions
 from barnabas.broker.partition import Committed, Partition
 from barnabas.broker.promise import Promise
 from barnabas.protocol.compression import CompressionType
@@ -16,6 +20,8 @@ from barnabas.protocol.errors import (
     ErrorCode,
     InvalidRecord,
     KafkaError,
+    KafkaStorageError,
+    MessageTooLarge,
     NotLeaderOrFollower,
     ProtocolError,
     UnknownTopicId,
@@ -31,12 +37,19 @@ from barnabas.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from barnabas.protocol.records import MAGIC, BatchHeader, header_at
+from barnabas.protocol.records import HEADER_BYTES, LOG_OVERHEAD, MAGIC, header_at
 from barnabas.storage.log import AppendInfo
 from barnabas.storage.validation import InvalidRecords, InvalidTimestamps
 
 _ACKS = frozenset({-1, 0, 1})
 _ZSTD_SINCE = 7
+_BATCH_LENGTH = Struct(">i")
+_BATCH_LENGTH_AT = 8
+_BATCH_LENGTH_MIN = 14
+"""Of the smallest record of the oldest format: below that Kafka takes a length for corrupt."""
+_MAGIC_AT = 16
+_WITHOUT_LOG_START_OFFSET = (CorruptMessage, KafkaStorageError, MessageTooLarge)
+"""Other refusals by the log tell where it starts."""
 _TOPIC_IDS_SINCE = 13
 
 
@@ -44,19 +57,22 @@ def handle(
     broker: Broker, request: ProduceRequest, context: RequestContext
 ) -> ProduceResponse | Promise[ProduceResponse] | None:
     reply = _Reply(broker, request, context.api_version)
-    topics = [
-        TopicProduceResponse(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partition_responses=[reply.append(topic, data) for data in topic.partition_data],
-        )
-        for topic in request.topic_data
-    ]
-    response = ProduceResponse(responses=topics)
+    response = ProduceResponse(responses=[reply.topic(topic) for topic in _distinct(request.topic_data)])
     if request.acks == 0:
         _check_nothing_failed(response)
         return None
     return reply.when_committed(response, request.timeout_ms) if reply.waiting else response
+
+
+def _distinct(topics: Sequence[TopicProduceData]) -> Sequence[TopicProduceData]:
+    """Each partition once, under one topic. Nearly every request is like that; the others are put in order."""
+    if len(topics) == 1 and len(topics[0].partition_data) == 1:
+        return topics
+    asked = (((topic.name, topic.topic_id), data.index, data) for topic in topics for data in topic.partition_data)
+    return [
+        TopicProduceData(name=name, topic_id=topic_id, partition_data=list(partitions.values()))
+        for (name, topic_id), partitions in distinct_partitions(asked).items()
+    ]
 
 
 class _Reply:
@@ -71,15 +87,28 @@ class _Reply:
         self.api_version = api_version
         self.waiting: list[tuple[Partition, AppendInfo, PartitionProduceResponse]] = []
 
+    def topic(self, topic: TopicProduceData) -> TopicProduceResponse:
+        return TopicProduceResponse(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partition_responses=[self.append(topic, data) for data in topic.partition_data],
+        )
+
     def append(self, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
         try:
             partition = self.broker.replicas.partition(self._name(topic), data.index)
             batch = self._one_batch(data)
             if self.acks not in _ACKS:
                 raise KafkaError(f"acks={self.acks}; it must be -1, 0 or 1", ErrorCode.INVALID_REQUIRED_ACKS)
-            info = partition.append(batch, now_ms=self.broker.clock.now_ms())
         except KafkaError as error:
             return self._refused(topic, data.index, error)
+        try:
+            info = partition.append(batch, now_ms=self.broker.clock.now_ms())
+        except KafkaError as error:
+            refused = self._refused(topic, data.index, error)
+            if not isinstance(error, _WITHOUT_LOG_START_OFFSET):
+                refused.log_start_offset = partition.log.log_start_offset
+            return refused
         response = PartitionProduceResponse(
             index=data.index,
             error_code=0,
@@ -101,14 +130,19 @@ class _Reply:
 
     def _one_batch(self, data: PartitionProduceData) -> memoryview:
         records = data.records
-        if not isinstance(records, memoryview) or not records:
+        size = _batch_size(records, 0) if isinstance(records, memoryview) else None
+        if size is None:
             raise InvalidRecord("a produce request must carry one record batch for each partition")
-        try:
-            header = header_at(records)
-        except ProtocolError as error:
-            raise InvalidRecord(str(error)) from None
-        if header.size_bytes != len(records):
-            _refuse_other_than_one_batch(records, header)
+        assert isinstance(records, memoryview)
+        if size != len(records):
+            if _batch_size(records, size) is not None:
+                raise InvalidRecord("a produce request must carry exactly one record batch for each partition")
+            records = records[:size]  # half a batch behind it is none, as for Kafka
+        if records[_MAGIC_AT] != MAGIC:
+            raise InvalidRecord(f"a batch of magic {records[_MAGIC_AT]}: only magic {MAGIC} is taken")
+        if size < HEADER_BYTES:
+            raise CorruptMessage(f"a batch of {size} bytes")
+        header = header_at(records)
         if header.is_transactional:
             self._refuse_transaction()
         if header.compression == CompressionType.ZSTD and self.api_version < _ZSTD_SINCE:
@@ -164,17 +198,18 @@ class _Reply:
         return promise
 
 
-def _refuse_other_than_one_batch(records: memoryview, first: BatchHeader) -> None:
-    """Half a batch is none, and two are one too many; but what follows a wrong length is no batch."""
-    if first.size_bytes > len(records):
-        raise InvalidRecord(f"a batch of {first.size_bytes} bytes in {len(records)}")
-    try:
-        follows = header_at(records, first.size_bytes) if first.batch_length > 0 else None
-    except ProtocolError:
-        follows = None
-    if follows is None or follows.magic != MAGIC:
-        raise CorruptMessage(f"a batch of length {first.batch_length}, and no other behind it")
-    raise InvalidRecord("a produce request must carry exactly one record batch for each partition")
+def _batch_size(records: memoryview, position: int) -> int | None:
+    """The size of the batch at this position; None if there is none or half a one. Raises if it can be neither."""
+    left = len(records) - position
+    if left < LOG_OVERHEAD:
+        return None
+    length: int = _BATCH_LENGTH.unpack_from(records, position + _BATCH_LENGTH_AT)[0]
+    if length < _BATCH_LENGTH_MIN:
+        raise CorruptMessage(f"a batch of length {length}")
+    if left > _MAGIC_AT and records[position + _MAGIC_AT] > MAGIC:
+        raise CorruptMessage(f"a batch of magic {records[position + _MAGIC_AT]}")
+    size = LOG_OVERHEAD + length
+    return size if left >= size else None
 
 
 def _fail(told: PartitionProduceResponse, error: KafkaError) -> None:

@@ -233,8 +233,8 @@ def test_an_id_that_is_taken_or_zero_is_not_given_again() -> None:
     assert [created(cache, want("a")).id for _ in range(2)] == [7, 8]
 
 
-def test_a_fetch_of_nothing_makes_no_session() -> None:
-    assert sessions().create([], uses_topic_ids=True, now_ms=0) is None
+def test_a_fetch_of_nothing_makes_a_session_too() -> None:
+    assert len(created(sessions())) == 0
 
 
 def test_without_slots_there_are_no_sessions() -> None:

@@ -221,7 +221,8 @@ A, B = TWO.topic("a").topic_id, TWO.topic("b").topic_id
         ([by_name("a", topic_id=A)], [E.INVALID_REQUEST], {"a", "b"}),  # both
         ([by_name("a"), by_name("a"), by_name("b")], [E.INVALID_REQUEST, E.NONE], {"a"}),
         ([by_id(A), by_id(A), by_name("b")], [E.INVALID_REQUEST, E.NONE], {"a"}),
-        ([by_name("a"), by_id(A)], [E.INVALID_REQUEST, E.INVALID_REQUEST], {"a", "b"}),  # one topic, two ways
+        ([by_name("a"), by_id(A)], [E.INVALID_REQUEST], {"a", "b"}),  # one topic, two ways: one answer
+        ([DeleteTopicState(), DeleteTopicState()], [E.INVALID_REQUEST] * 2, {"a", "b"}),  # each is nonsense by itself
         ([by_name("a"), by_name("a"), by_id(A)], [E.INVALID_REQUEST, E.NONE], {"b"}),  # the name is out already
         ([by_id(A), by_id(A), by_name("a")], [E.INVALID_REQUEST, E.INVALID_REQUEST], {"a", "b"}),
     ],
