@@ -263,8 +263,8 @@ class _Fetch:
         )
 
     def _endpoints(self, leaders: set[int]) -> Sequence[NodeEndpoint]:
-        """Where the leaders are that the answer names: the client need not ask for metadata (KIP-951)."""
-        if leaders <= {NO_LEADER}:
+        """Where the leaders are that the answer names: a consumer need not ask for metadata (KIP-951)."""
+        if leaders <= {NO_LEADER} or self._replica_id >= 0:
             return ()
         return [
             NodeEndpoint(node_id=node.broker_id, host=host, port=port, rack=node.rack)
