@@ -43,6 +43,8 @@ class Partition:
         self.topic_id = topic_id
         self.log = log
         self.leader_epoch = leader_epoch
+        if log.config.flush_messages == 1:
+            log.flush_now()  # what a crash left in the page cache is not to be read before it is on the disk
         self.high_watermark = log.log_end_offset
         self.fetch_waiters: dict[FetchWaiter, None] = {}
         self._committing: deque[tuple[int, Committed]] = deque()

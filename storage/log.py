@@ -319,6 +319,16 @@ class Log:
         """Calls back with None once everything appended so far is durable, or with why it is not. Never raises."""
         self._group_commit.flush(then)
 
+    def flush_now(self) -> None:
+        """Makes everything durable before it returns. For a log that was recovered, before anybody reads it."""
+        self._group_commit.finish()
+        if self.recovery_point < self.log_end_offset and (plan := self.flush_plan(with_active=True)) is not None:
+            try:
+                plan.run()
+            except OSError as error:
+                raise self._log_dir.go_offline(error) from error
+            self.flush_done(plan, None)
+
     def flush_plan(self, *, with_active: bool) -> FlushPlan | None:
         self._check_available()
         if not (with_active or self._unflushed):
