@@ -5,6 +5,7 @@ purpose, the design document says so and no row is here.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from barnabas.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.storage.metadata_files import CLEAN_SHUTDOWN_FILE
 from barnabas.testing import Broker
 
 from .wire import RawClient, Sent, batch_of, fetch_request, good, values_of
@@ -334,3 +336,18 @@ def test_a_page_begins_where_another_can_have_ended(
 def test_a_topic_that_is_not_there_is_described_all_the_same(client: RawClient, name: str, is_internal: bool) -> None:
     told = client.call(DescribeTopicPartitionsRequest(topics=[DescribedTopic(name=name)])).topics[0]
     assert (told.is_internal, told.topic_authorized_operations) == (is_internal, ALL_OPERATIONS)
+
+
+def test_who_knows_an_old_leader_epoch_is_told_the_new_one_and_where_its_leader_is(tmp_path: Path) -> None:
+    with Broker({"two": 2}, data_dir=str(tmp_path)):
+        pass
+    (tmp_path / CLEAN_SHUTDOWN_FILE).unlink()  # after a crash a new epoch begins
+    with Broker(data_dir=str(tmp_path)) as broker, RawClient(broker.port) as client:
+        request = fetch_request(client.topic_id("two"), {0: 0}, current_leader_epoch=0)
+        for version in (15, 16):
+            answer = client.call(request, version)
+            told = answer.responses[0].partitions[0]
+            assert told.error_code == E.FENCED_LEADER_EPOCH
+            leader = (told.current_leader.leader_id, told.current_leader.leader_epoch)
+            endpoints = [(node.node_id, node.port) for node in answer.node_endpoints]
+            assert (leader, endpoints) == (((1, 1), [(1, broker.port)]) if version >= 16 else ((-1, -1), []))
