@@ -78,7 +78,8 @@ class BrokerServer:
         """Raises what kept the broker from starting, or from going on."""
         try:
             self._start(on_ready)
-            self.loop.run()
+            if self._failure is None:  # some failures are known before the loop has turned once
+                self.loop.run()
         finally:
             self._acceptor.close()
             self._workers.close()

@@ -16,7 +16,7 @@ Rules:
 from collections.abc import Callable, Iterator, Sequence
 
 from barnabas.protocol.errors import KafkaStorageError, UnknownTopicOrPartition
-from barnabas.protocol.types import TopicPartition, Uuid
+from barnabas.protocol.types import ZERO_UUID, TopicPartition, Uuid
 from barnabas.storage.checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -213,6 +213,8 @@ class LogManager:
                     f"{log_dir.path} belongs to node {found.node_id} of cluster {found.cluster_id}, "
                     f"not to node {node_id} of cluster {cluster_id}"
                 )
+            elif found.directory_id == ZERO_UUID:  # Kafka before 3.7 gave its dirs none
+                self._mark(log_dir, found._replace(directory_id=new_uuid()))
 
     def _mark(self, log_dir: LogDir, meta_properties: MetaProperties) -> None:
         if log_dir.error is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from barnabas.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -141,6 +141,27 @@ def test_a_broker_that_comes_back_is_the_same_node_of_the_same_cluster(tmp_path:
             seen.append((answer.cluster_id, answer.controller_id, [node.node_id for node in answer.brokers]))
     assert seen[0] == seen[1]
     assert seen[0][1:] == (7, [7])
+
+
+def test_a_directory_without_an_id_is_given_one_that_it_keeps(tmp_path: Path) -> None:
+    """Kafka gives its directories ids since 3.7."""
+    meta_properties = tmp_path / "meta.properties"
+    meta_properties.write_text("version=1\ncluster.id=7dvlZUJRS-CzL6vpTQvPXg\nnode.id=1\n")
+    seen = []
+    for _ in range(2):
+        with Broker(data_dir=str(tmp_path)):
+            pass
+        seen.append(meta_properties.read_text())
+    assert seen[0] == seen[1]
+    assert "directory.id=" in seen[0]
+
+
+def test_a_broker_that_its_cluster_refuses_does_not_start(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text(
+        "version=1\ncluster.id=7dvlZUJRS-CzL6vpTQvPXg\nnode.id=1\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAQ\n"
+    )
+    with pytest.raises(KafkaError, match="reserved"):
+        Broker(data_dir=str(tmp_path), report=Lines()).start()
 
 
 def test_a_broker_answers_nobody_before_it_has_recovered_its_logs(tmp_path: Path) -> None:
