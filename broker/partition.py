@@ -64,9 +64,12 @@ class Partition:
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """The largest epoch not above this one and where it ended; (-1, -1) if that is not known."""
+        log = self.log
         if leader_epoch == self.leader_epoch:
-            return leader_epoch, self.log.log_end_offset
-        return self.log.end_offset_for_epoch(leader_epoch)
+            return leader_epoch, log.log_end_offset
+        if log.latest_epoch < leader_epoch < self.leader_epoch:  # nothing was written since it ended
+            return log.latest_epoch if log.latest_epoch >= 0 else leader_epoch, log.log_end_offset
+        return log.end_offset_for_epoch(leader_epoch)
 
     @property
     def last_stable_offset(self) -> int:

@@ -351,3 +351,38 @@ def test_who_knows_an_old_leader_epoch_is_told_the_new_one_and_where_its_leader_
             leader = (told.current_leader.leader_id, told.current_leader.leader_epoch)
             endpoints = [(node.node_id, node.port) for node in answer.node_endpoints]
             assert (leader, endpoints) == (((1, 1), [(1, broker.port)]) if version >= 16 else ((-1, -1), []))
+
+
+@pytest.mark.parametrize(
+    ("topic", "leader_epoch", "expected"),
+    [
+        ("written", 0, (0, 3)),
+        ("written", 1, (0, 3)),  # nothing was written in it: the one before ended there
+        ("written", 2, (2, 3)),  # the leader's own
+        ("written", 3, (-1, -1)),  # not yet
+        ("empty", 1, (1, 0)),
+        ("empty", 2, (2, 0)),
+        ("empty", -1, (-1, -1)),
+    ],
+)
+def test_where_an_epoch_ended_when_the_leader_changed_twice(
+    crashed_twice: Broker, topic: str, leader_epoch: int, expected: tuple[int, int]
+) -> None:
+    with RawClient(crashed_twice.port) as client:
+        asked = OffsetForLeaderPartition(partition=0, leader_epoch=leader_epoch)
+        topics = [OffsetForLeaderTopic(topic=topic, partitions=[asked])]
+        told = client.call(OffsetForLeaderEpochRequest(replica_id=-1, topics=topics)).topics[0].partitions[0]
+    assert (told.leader_epoch, told.end_offset) == expected
+
+
+@pytest.fixture(scope="module")
+def crashed_twice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    data_dir = tmp_path_factory.mktemp("data")
+    with Broker({"written": 1, "empty": 1}, data_dir=str(data_dir)) as broker, RawClient(broker.port) as client:
+        client.produce("written", good(3))
+    (data_dir / CLEAN_SHUTDOWN_FILE).unlink()
+    with Broker(data_dir=str(data_dir)):
+        pass
+    (data_dir / CLEAN_SHUTDOWN_FILE).unlink()
+    with Broker(data_dir=str(data_dir)) as broker:
+        yield broker
