@@ -155,10 +155,10 @@ class Broker:
             **self._config,
         }
         server = BrokerServer(properties, report=self._report)
+        self._server, self._loop = server, server.loop
 
         def on_ready() -> None:
             self.port = server.listeners[0].port
-            self._server, self._loop = server, server.loop
             ready.set()
 
         server.run(on_ready)

@@ -92,6 +92,8 @@ class Broker:
         for resource in changes.configs:
             if resource.type == ResourceType.BROKER and resource.name in ("", str(self.node_id)):
                 self.reconfigure()
+                keys = sorted({*self.properties.cluster, *self.properties.node})
+                self.report.info(f"this broker is configured anew: {', '.join(keys) or 'as it was started'}", keys=keys)
         self.replicas.apply(image, changes)
 
     def reconfigure(self) -> None:

@@ -89,9 +89,12 @@ class ReplicaManager:
                 self._create(after, range(len(before.partitions) if before else 0, len(after.partitions)))
                 self._update(after)
                 self._tell(before, after)
+        created = {topic.name for topic in changes.created_topics}
         for resource in changes.configs:
             if resource.type == ResourceType.TOPIC and (topic := image.topic(resource.name)) is not None:
                 self._reconfigure([topic])
+                if topic.name not in created:
+                    self._tell_configs(topic.name)
 
     def reconfigure(self, log_defaults: LogConfig) -> None:
         """The broker's own defaults changed: every open log may be concerned."""
@@ -164,6 +167,11 @@ class ReplicaManager:
         elif len(before.partitions) != count:
             text = f"topic {after.name} has {count} partitions now, {len(before.partitions)} before"
             self._report.info(text, topic=after.name, partitions=count)
+
+    def _tell_configs(self, topic: str) -> None:
+        configs = dict(self._image.config(ResourceType.TOPIC, topic))
+        now = ", ".join(f"{key}={value}" for key, value in configs.items()) or "all defaults"
+        self._report.info(f"topic {topic} is configured anew: {now}", topic=topic, configs=configs)
 
     def wake_fetchers(self) -> None:
         """Answers every waiting fetch with what there is: the broker is about to stop."""

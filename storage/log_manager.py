@@ -305,11 +305,18 @@ class LogManager:
             self.move_aside(topic_partition, "it belongs to an earlier topic of that name")
         if not is_new:
             self._check_nothing_is_offline()
+            self._tell_if_vanished(topic_partition)
         log_dir = self._emptiest_dir()
         try:
             return self._create(log_dir, topic_partition, topic_id, config)
         except OSError as error:
             raise KafkaStorageError(f"{topic_partition} could not be created in {log_dir.path}: {error}") from error
+
+    def _tell_if_vanished(self, topic_partition: TopicPartition) -> None:
+        lost = max(log_dir.recovery_points.get(topic_partition, 0) for log_dir in self.log_dirs)
+        if lost:
+            text = f"{topic_partition}: its directory is gone, and with it what was stored below offset {lost}"
+            self._report.error(text, topic_partition=str(topic_partition), offset=lost)
 
     def _create(self, log_dir: LogDir, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
         path = f"{log_dir.path}/{topic_partition}"

@@ -152,7 +152,7 @@ def _stop_on_signals(server: "BrokerServer") -> None:
 
     def stop(signal_number: int, _frame: object) -> None:
         if signal_number == signal.SIGINT:
-            signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         server.loop.call_from_thread(server.stop)
 
     signal.signal(signal.SIGTERM, stop)

@@ -1,12 +1,50 @@
 """A broker as a whole: what keeps it from starting, and what it tells about what it does."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from barnabas.protocol.errors import InvalidConfig
+from barnabas.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from barnabas.replication.image import ResourceType
 from barnabas.testing import Broker
+from tests.broker.wire import RawClient, good
+from tests.storage.fakes import FakeReport
 
 
 def test_a_broker_that_is_asked_for_acls_does_not_start_without_them():
     broker = Broker(config={"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"})
     with pytest.raises(InvalidConfig, match=r"authorizer\.class\.name"):
         broker.start()
+
+
+@pytest.mark.parametrize(
+    ("resource_type", "name", "key", "line"),
+    [
+        (ResourceType.TOPIC, "orders", "retention.ms", "topic orders is configured anew: retention.ms=1000"),
+        (ResourceType.BROKER, "1", "log.retention.ms", "this broker is configured anew: log.retention.ms"),
+    ],
+)
+def test_the_log_tells_of_configuration_that_was_altered(resource_type: int, name: str, key: str, line: str):
+    report = FakeReport()
+    config = AlterableConfig(name=key, config_operation=0, value="1000")
+    resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=[config])
+    with Broker(topics={"orders": 1}, report=report) as broker, RawClient(broker.port) as client:
+        response = client.call(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False))
+        assert response.responses[0].error_code == 0
+    assert report.having(line)
+
+
+def test_a_partition_whose_directory_vanished_begins_anew_and_the_log_says_what_is_lost(tmp_path: Path):
+    report = FakeReport()
+    with Broker(topics={"orders": 1}, data_dir=str(tmp_path)) as broker, RawClient(broker.port) as client:
+        assert client.produce("orders", good(3)).error_code == 0
+    shutil.rmtree(tmp_path / "orders-0")
+    with Broker(data_dir=str(tmp_path), report=report) as broker, RawClient(broker.port) as client:
+        assert client.produce("orders", good(1)).base_offset == 0
+    assert report.having("orders-0: its directory is gone, and with it what was stored below offset 3")
