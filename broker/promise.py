@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from barnabas.protocol.errors import KafkaError
+
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -60,6 +62,21 @@ class Promise(Generic[T]):
 
         self.when_done(settle)
         return mapped
+
+    def or_else(self, function: Callable[[KafkaError], T]) -> "Promise[T]":
+        """A promise that is kept with what `function` makes of the error, if it is one that a client can be told."""
+        kept_anyhow: Promise[T] = Promise(self.abandon)
+
+        def settle(kept: Promise[T]) -> None:
+            if kept.error is None:
+                kept_anyhow.resolve(kept.value)
+            elif isinstance(kept.error, KafkaError):
+                kept_anyhow.resolve(function(kept.error))
+            else:
+                kept_anyhow.fail(kept.error)
+
+        self.when_done(settle)
+        return kept_anyhow
 
     def abandon(self) -> None:
         if not self.done and self._on_abandoned is not None:

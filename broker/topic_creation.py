@@ -26,9 +26,8 @@ class TopicCreation:
                 for name in names
             ]
         )
-        return self._controller.submit(lambda controller, image: controller.create_topics(request, image)).map(
-            self._errors
-        )
+        created = self._controller.submit(lambda controller, image: controller.create_topics(request, image))
+        return created.map(self._errors).or_else(lambda error: dict.fromkeys(names, error.code))
 
     def _errors(self, response: CreateTopicsResponse) -> dict[str, ErrorCode]:
         errors = {}

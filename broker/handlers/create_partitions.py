@@ -2,10 +2,27 @@
 
 from barnabas.broker.broker import Broker, RequestContext
 from barnabas.broker.promise import Promise
-from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
 
 
 def handle(
     broker: Broker, request: CreatePartitionsRequest, _context: RequestContext
 ) -> Promise[CreatePartitionsResponse]:
-    return broker.controller.submit(lambda controller, image: controller.create_partitions(request, image))
+    created = broker.controller.submit(lambda controller, image: controller.create_partitions(request, image))
+    return created.or_else(lambda error: _refused(request, error))
+
+
+def _refused(request: CreatePartitionsRequest, error: KafkaError) -> CreatePartitionsResponse:
+    """The metadata log takes no records."""
+    return CreatePartitionsResponse(
+        throttle_time_ms=0,
+        results=[
+            CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
+            for topic in request.topics
+        ],
+    )

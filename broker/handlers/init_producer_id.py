@@ -18,7 +18,7 @@ def handle(
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
         return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return broker.producer_ids.next().map(_response)
+    return broker.producer_ids.next().map(_response).or_else(lambda error: _refused(error.code))
 
 
 def _refused(code: ErrorCode) -> InitProducerIdResponse:
