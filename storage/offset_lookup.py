@@ -1,15 +1,17 @@
 """From a timestamp to an offset: the one place of storage that opens batches to look at records.
 
-The time index leads to the first batch that may hold the timestamp; only that batch is decompressed.
+The time index leads to the first batch that may hold the timestamp; only that batch is decompressed. One that cannot be
+opened, or takes too much time or memory for that, is answered for as a whole: whoever starts there misses nothing.
 """
 
 from typing import NamedTuple
 
+from barnabas.protocol.errors import CorruptMessage, ProtocolError
 from barnabas.protocol.records import NO_TIMESTAMP, BatchHeader, iter_records
 from barnabas.storage.batches import iter_headers
 from barnabas.storage.segment import Segment
 from barnabas.storage.segment_list import SegmentList
-from barnabas.storage.validation import MAX_DECOMPRESSED_BYTES
+from barnabas.storage.validation import MAX_DECOMPRESSED_BYTES, RECORDS_READ_MAX
 
 
 class TimestampOffset(NamedTuple):
@@ -43,10 +45,18 @@ def _find_in_segment(segment: Segment, timestamp: int, log_start_offset: int) ->
 def _find_in_batch(
     segment: Segment, position: int, header: BatchHeader, timestamp: int, log_start_offset: int
 ) -> TimestampOffset | None:
+    whole = TimestampOffset(
+        header.max_timestamp, max(header.base_offset, log_start_offset), header.partition_leader_epoch
+    )
+    if header.records_count > RECORDS_READ_MAX:
+        return whole
     batch = segment.file().pread(header.size_bytes, position)
-    for record in iter_records(batch, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES):
-        if record.timestamp >= timestamp and record.offset >= log_start_offset:
-            return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+    try:
+        for record in iter_records(batch, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES):
+            if record.timestamp >= timestamp and record.offset >= log_start_offset:
+                return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+    except (ProtocolError, CorruptMessage):
+        return whole
     return None
 
 

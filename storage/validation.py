@@ -40,6 +40,9 @@ from barnabas.storage.log_config import LogConfig
 
 RECORD_BYTES_MIN = 7
 """Length, attributes, two deltas, key, value, headers: who claims more records than fit only wants their offsets."""
+RECORDS_READ_MAX = 250_000
+"""Of one batch: reading more would hold up everybody else for a second. A producer that is told MESSAGE_TOO_LARGE
+splits its batch. Batches whose records need not be read have no such limit."""
 MAX_DECOMPRESSED_BYTES = 1 << 26
 """What a batch may grow to when its records are read, or ten times max.message.bytes: above any sane batch, and little
 enough not to hold up the others."""
@@ -144,15 +147,16 @@ def _check_attributes(attributes: int, config: LogConfig) -> None:
 
 
 def _needs_records(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
-    if config.barnabas_record_validation == "full" or (config.compact and _has_null_key(batch, config)):
+    if config.barnabas_record_validation == "full" or (config.compact and _has_null_key(batch, header, config)):
         return True
     if config.is_log_append_time:
         return False
     return not _timestamps_fit(header, config, now_ms) or bool(header.attributes & _LOG_APPEND_TIME_FLAG)
 
 
-def _has_null_key(batch: memoryview, config: LogConfig) -> bool:
+def _has_null_key(batch: memoryview, header: BatchHeader, config: LogConfig) -> bool:
     """A first look, several times quicker than a reading of every record."""
+    _check_readable(header)
     try:
         return has_null_key(batch, _max_decompressed_bytes(config))
     except (ProtocolError, CorruptMessage) as error:
@@ -170,6 +174,7 @@ def _timestamps_fit(header: BatchHeader, config: LogConfig, now_ms: int) -> bool
 
 def _check_records(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> BatchHeader:
     """Every record proves good, or all are refused."""
+    _check_readable(header)
     errors: list[RecordError] = []
     max_timestamp, out_of_range = NO_TIMESTAMP, False
     needs_key, is_create_time = config.compact, not config.is_log_append_time
@@ -191,6 +196,11 @@ def _check_records(batch: memoryview, header: BatchHeader, config: LogConfig, no
     if errors:
         raise InvalidTimestamps(errors) if out_of_range else InvalidRecords(errors)
     return header if config.is_log_append_time else _with_true_timestamp(batch, header, max_timestamp)
+
+
+def _check_readable(header: BatchHeader) -> None:
+    if header.records_count > RECORDS_READ_MAX:
+        raise MessageTooLarge(f"{header.records_count} records in a batch, where {RECORDS_READ_MAX} can be checked")
 
 
 def _max_decompressed_bytes(config: LogConfig) -> int:

@@ -1,12 +1,14 @@
 """Reading: whole batches, at least one, never beyond what may be seen, found without walking over the log."""
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
-from barnabas.protocol.errors import OffsetOutOfRange
-from barnabas.protocol.records import CompressionType, NewRecord, build_batch, iter_batches
+from barnabas.protocol.errors import MessageTooLarge, OffsetOutOfRange
+from barnabas.protocol.records import HEADER_BYTES, CompressionType, NewRecord, build_batch, crc_of, iter_batches
 from barnabas.storage.log import Log
+from barnabas.storage.validation import RECORDS_READ_MAX
 from tests.storage.logs import NOW_MS, Broker, append, batch, headers_of, offsets_of, sized
 
 
@@ -184,6 +186,37 @@ def test_a_timestamp_inside_a_compressed_batch_is_found():
     data = [NewRecord(b"k", b"v", (), NOW_MS + number) for number in range(100)]
     append(log, build_batch(data, compression=CompressionType.GZIP))
     assert log.offset_for_timestamp(NOW_MS + 42).offset == 42
+
+
+def many_records() -> bytearray:
+    """One more than anybody may make the broker read."""
+    records = [NewRecord(b"", b"", (), NOW_MS + number % 2) for number in range(RECORDS_READ_MAX + 1)]
+    return build_batch(records, compression=CompressionType.GZIP)
+
+
+def unreadable_records() -> bytearray:
+    """Junk where the compressed records should be, and a CRC that says all is well."""
+    data = batch(b"v", timestamp=NOW_MS, compression=CompressionType.GZIP)
+    data[HEADER_BYTES:] = bytes(len(data) - HEADER_BYTES)
+    data[17:21] = crc_of(memoryview(data)).to_bytes(4, "big")
+    return data
+
+
+@pytest.mark.parametrize("make", [many_records, unreadable_records])
+def test_a_batch_that_cannot_be_searched_for_a_timestamp_is_answered_for_as_a_whole(make: Callable[[], bytearray]):
+    log = Broker().log()
+    append(log, batch(b"earlier", timestamp=NOW_MS - 1))
+    data = make()
+    append(log, data)
+    found = log.offset_for_timestamp(NOW_MS)
+    assert found is not None
+    assert found.offset == 1
+    assert found.timestamp >= NOW_MS
+
+
+def test_a_batch_of_too_many_records_is_refused_where_they_must_be_read_so_that_its_producer_splits_it():
+    with pytest.raises(MessageTooLarge, match="250001 records"):
+        append(Broker().log(cleanup_policy=("compact",)), many_records())
 
 
 def test_leader_epochs_follow_the_appends():
