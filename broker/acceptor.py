@@ -153,10 +153,6 @@ class Acceptor:
         if self._refusals <= _REFUSALS_TOLD_PER_SECOND:
             self._report.warning(text)
 
-    @property
-    def connections(self) -> int:
-        return len(self._idle_timers)
-
     def stop_accepting(self) -> None:
         for _listener, bound in self._sockets:
             self._unwatch(bound)

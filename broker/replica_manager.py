@@ -17,6 +17,7 @@ from barnabas.replication.image import (
     MetadataImage,
     PartitionImage,
     ResourceType,
+    TopicChange,
     TopicImage,
 )
 from barnabas.storage.log_config import LogConfig
@@ -81,20 +82,19 @@ class ReplicaManager:
 
     def apply(self, image: MetadataImage, changes: ImageChanges) -> None:
         self._image = image
-        for before, after in changes.topics:
-            if before is not None and (after is None or after.topic_id != before.topic_id):
-                self._delete(before)
-                before = None
-            if after is not None:
-                self._create(after, range(len(before.partitions) if before else 0, len(after.partitions)))
-                self._update(after)
-                self._tell(before, after)
+        for topic in changes.deleted_topics:  # first: a topic of the same name may come after it
+            self._delete(topic)
+        for topic in changes.created_topics:
+            self._create(topic, range(len(topic.partitions)))
+            self._tell_created(topic)
+        for change in changes.changed_topics:
+            self._change(change)
         created = {topic.name for topic in changes.created_topics}
         for resource in changes.configs:
-            if resource.type == ResourceType.TOPIC and (topic := image.topic(resource.name)) is not None:
-                self._reconfigure([topic])
-                if topic.name not in created:
-                    self._tell_configs(topic.name)
+            if resource.type == ResourceType.TOPIC and (configured := image.topic(resource.name)) is not None:
+                self._reconfigure([configured])
+                if configured.name not in created:
+                    self._tell_configs(configured.name)
 
     def reconfigure(self, log_defaults: LogConfig) -> None:
         """The broker's own defaults changed: every open log may be concerned."""
@@ -138,15 +138,22 @@ class ReplicaManager:
     def _is_here(self, partition: PartitionImage) -> bool:
         return self._node_id in partition.replicas
 
-    def _update(self, topic: TopicImage) -> None:
-        for index, described in enumerate(topic.partitions):
-            partition = self._partitions.get((topic.name, index))
-            if partition is None:
-                continue
-            if described.leader != self._node_id:
-                self._close(partition)
-            else:
-                partition.leader_epoch = described.leader_epoch
+    def _change(self, change: TopicChange) -> None:
+        before, after = change
+        assert before is not None, "created, not changed"
+        assert after is not None, "deleted, not changed"
+        if len(after.partitions) != len(before.partitions):
+            self._create(after, range(len(before.partitions), len(after.partitions)))
+            self._tell_grown(before, after)
+        for index in change.changed_partitions():
+            if (partition := self._partitions.get((after.name, index))) is not None:
+                self._follow(partition, after.partitions[index])
+
+    def _follow(self, partition: Partition, described: PartitionImage) -> None:
+        if described.leader != self._node_id:
+            self._close(partition)
+        else:
+            partition.leader_epoch = described.leader_epoch
 
     def _delete(self, topic: TopicImage) -> None:
         for index in range(len(topic.partitions)):
@@ -159,14 +166,15 @@ class ReplicaManager:
         del self._partitions[partition.topic_partition]
         partition.close()
 
-    def _tell(self, before: TopicImage | None, after: TopicImage) -> None:
+    def _tell_created(self, topic: TopicImage) -> None:
+        count = len(topic.partitions)
+        many = "1 partition" if count == 1 else f"{count} partitions"
+        self._report.info(f"topic {topic.name} created ({many})", topic=topic.name, partitions=count)
+
+    def _tell_grown(self, before: TopicImage, after: TopicImage) -> None:
         count = len(after.partitions)
-        if before is None:
-            many = "1 partition" if count == 1 else f"{count} partitions"
-            self._report.info(f"topic {after.name} created ({many})", topic=after.name, partitions=count)
-        elif len(before.partitions) != count:
-            text = f"topic {after.name} has {count} partitions now, {len(before.partitions)} before"
-            self._report.info(text, topic=after.name, partitions=count)
+        text = f"topic {after.name} has {count} partitions now, {len(before.partitions)} before"
+        self._report.info(text, topic=after.name, partitions=count)
 
     def _tell_configs(self, topic: str) -> None:
         configs = dict(self._image.config(ResourceType.TOPIC, topic))

@@ -133,7 +133,6 @@ int32 = _declaration(ConfigType.INT)
 long = _declaration(ConfigType.LONG)
 double = _declaration(ConfigType.DOUBLE)
 string_list = _declaration(ConfigType.LIST)
-class_name = _declaration(ConfigType.CLASS)
 password = _declaration(ConfigType.PASSWORD)
 
 

@@ -10,7 +10,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
 from struct import Struct
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from barnabas.storage.file_cache import FileCache
 from barnabas.storage.files import File
@@ -54,12 +54,6 @@ class IndexTable:
         self._cache = cache
         self._columns: tuple[array[int], array[int]] | None = (array(self.typecodes[0]), array(self.typecodes[1]))
         self._count = 0
-
-    @classmethod
-    def in_file(cls, path: str, cache: FileCache, size_bytes: int) -> Self:
-        table = cls(path, cache)
-        table.leave_memory(size_bytes // cls.row_bytes)
-        return table
 
     def leave_memory(self, count: int) -> None:
         """The file holds this many rows and they are all."""

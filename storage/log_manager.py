@@ -49,7 +49,6 @@ from barnabas.storage.segment import LOG_SUFFIX, Segment
 
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
-FUTURE_SUFFIX = "-future"
 _NAME_MAX = 255
 
 

@@ -1,14 +1,13 @@
 """A broker as users run it: a process of its own, found by the line that it prints when it is ready."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from types import TracebackType
 
-_READY = re.compile(r"barnabas is ready on (\S+):(\d+) ")
+from tests.barnabas.processes import READY
 
 
 class BrokerProcess:
@@ -44,7 +43,7 @@ class BrokerProcess:
         with self.log.open("a") as log:
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         assert self._process.stdout is not None
-        ready = _READY.match(self._process.stdout.readline())
+        ready = READY.fullmatch(self._process.stdout.readline())
         if ready is None:
             self.stop()
             raise AssertionError(f"the broker did not start:\n{self.log.read_text()[-4000:]}")
