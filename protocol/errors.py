@@ -161,6 +161,14 @@ class KafkaError(Exception):
             self.code = code
 
 
+class CoordinatorLoadInProgress(KafkaError):
+    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+class CoordinatorNotAvailable(KafkaError):
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
 class CorruptMessage(KafkaError):
     code = ErrorCode.CORRUPT_MESSAGE
 
@@ -169,12 +177,48 @@ class DuplicateSequence(KafkaError):
     code = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
 
 
+class FencedInstanceId(KafkaError):
+    code = ErrorCode.FENCED_INSTANCE_ID
+
+
 class FencedLeaderEpoch(KafkaError):
     code = ErrorCode.FENCED_LEADER_EPOCH
 
 
+class FencedMemberEpoch(KafkaError):
+    code = ErrorCode.FENCED_MEMBER_EPOCH
+
+
+class GroupIdNotFound(KafkaError):
+    code = ErrorCode.GROUP_ID_NOT_FOUND
+
+
+class GroupMaxSizeReached(KafkaError):
+    code = ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+class GroupSubscribedToTopic(KafkaError):
+    code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+
+
+class IllegalGeneration(KafkaError):
+    code = ErrorCode.ILLEGAL_GENERATION
+
+
+class InconsistentGroupProtocol(KafkaError):
+    code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+class InvalidCommitOffsetSize(KafkaError):
+    code = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+
+
 class InvalidConfig(KafkaError):
     code = ErrorCode.INVALID_CONFIG
+
+
+class InvalidGroupId(KafkaError):
+    code = ErrorCode.INVALID_GROUP_ID
 
 
 class InvalidProducerEpoch(KafkaError):
@@ -185,8 +229,16 @@ class InvalidRecord(KafkaError):
     code = ErrorCode.INVALID_RECORD
 
 
+class InvalidRegularExpression(KafkaError):
+    code = ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
 class InvalidRequest(KafkaError):
     code = ErrorCode.INVALID_REQUEST
+
+
+class InvalidSessionTimeout(KafkaError):
+    code = ErrorCode.INVALID_SESSION_TIMEOUT
 
 
 class InvalidTimestamp(KafkaError):
@@ -197,12 +249,28 @@ class KafkaStorageError(KafkaError):
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
+class MemberIdRequired(KafkaError):
+    code = ErrorCode.MEMBER_ID_REQUIRED
+
+
 class MessageTooLarge(KafkaError):
     code = ErrorCode.MESSAGE_TOO_LARGE
 
 
+class NonEmptyGroup(KafkaError):
+    code = ErrorCode.NON_EMPTY_GROUP
+
+
+class NotCoordinator(KafkaError):
+    code = ErrorCode.NOT_COORDINATOR
+
+
 class NotLeaderOrFollower(KafkaError):
     code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+class OffsetMetadataTooLarge(KafkaError):
+    code = ErrorCode.OFFSET_METADATA_TOO_LARGE
 
 
 class OffsetOutOfRange(KafkaError):
@@ -213,12 +281,24 @@ class OutOfOrderSequence(KafkaError):
     code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+class RebalanceInProgress(KafkaError):
+    code = ErrorCode.REBALANCE_IN_PROGRESS
+
+
 class RecordListTooLarge(KafkaError):
     code = ErrorCode.RECORD_LIST_TOO_LARGE
 
 
+class StaleMemberEpoch(KafkaError):
+    code = ErrorCode.STALE_MEMBER_EPOCH
+
+
 class UnknownLeaderEpoch(KafkaError):
     code = ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+class UnknownMemberId(KafkaError):
+    code = ErrorCode.UNKNOWN_MEMBER_ID
 
 
 class UnknownTopicId(KafkaError):
@@ -229,9 +309,25 @@ class UnknownTopicOrPartition(KafkaError):
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+class UnreleasedInstanceId(KafkaError):
+    code = ErrorCode.UNRELEASED_INSTANCE_ID
+
+
+class UnstableOffsetCommit(KafkaError):
+    code = ErrorCode.UNSTABLE_OFFSET_COMMIT
+
+
+class UnsupportedAssignor(KafkaError):
+    code = ErrorCode.UNSUPPORTED_ASSIGNOR
+
+
 class UnsupportedCompressionType(KafkaError):
     code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 
 class UnsupportedForMessageFormat(KafkaError):
     code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+
+
+class UnsupportedVersion(KafkaError):
+    code = ErrorCode.UNSUPPORTED_VERSION

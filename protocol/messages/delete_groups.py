@@ -1,0 +1,22 @@
+"""DeleteGroups: the request and the response."""
+
+from collections.abc import Sequence
+
+from barnabas.protocol.schema import array, int16, int32, message, string, struct
+
+
+@message(api_key=42, versions=range(0, 3), flexible_since=2)
+class DeleteGroupsRequest:
+    groups_names: Sequence[str] = array(string)
+
+
+@struct
+class DeletableGroupResult:
+    group_id: str = string()
+    error_code: int = int16()
+
+
+@message(api_key=42, versions=range(0, 3), flexible_since=2)
+class DeleteGroupsResponse:
+    throttle_time_ms: int = int32()
+    results: Sequence[DeletableGroupResult] = array(DeletableGroupResult)
