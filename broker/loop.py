@@ -64,6 +64,9 @@ class Loop:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
+    def monotonic_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
     def call_later(self, delay_ms: float, callback: Callback, *args: Any) -> Timer:
         timer = Timer(self, time.monotonic() + delay_ms / 1_000, callback, args)
         heapq.heappush(self._timers, timer)

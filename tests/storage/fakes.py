@@ -27,6 +27,9 @@ class FakeClock:
     def now_ms(self) -> int:
         return self._now_ms
 
+    def monotonic_ms(self) -> int:
+        return self._now_ms
+
     def call_soon(self, callback: Callable[..., None], *args: Any) -> None:
         self._soon.append(lambda: callback(*args))
 
