@@ -161,8 +161,11 @@ class _DecoderSource(_Source):
     def nested(self, field: Field, target: str, depth: int) -> None:
         if not field.nullable_in(self.version):
             return self.struct(field.of, f"{target} = ", depth + 1)
-        self.line("n = buffer[p]; p += 1")
-        with self.block("if n < 128:"):
+        if field.tag is None:  # a byte before the struct, negative for null; in a tag a varint, zero for null
+            self.line("n = buffer[p]; p += 1")
+        else:
+            self.line("n, p = uvarint(buffer, p)")
+        with self.block("if n < 128:" if field.tag is None else "if n:"):
             self.struct(field.of, f"{target} = ", depth + 1)
         return self.line(f"else: {target} = None")
 
@@ -266,7 +269,7 @@ class _EncoderSource(_Source):
         if not field.nullable_in(self.version):
             return self.struct(field.of, target, depth + 1)
         self.flush()
-        self.line(f"if {target} is None: out.append(255)")
+        self.line(f"if {target} is None: out.append({255 if field.tag is None else 0})")
         with self.block("else:"):
             self.run.append(("1", "B"))
             self.struct(field.of, target, depth + 1)
