@@ -239,6 +239,7 @@ class Tagged:
     items: Sequence[int] = array(int8, since=1, default=(), tag=2)
     nullable_items: Sequence[int] | None = array(int8, since=2, nullable=True, default=None, tag=4)
     empty_items: Sequence[int] | None = array(int8, since=2, nullable=True, default=(), tag=5)
+    successor: Leader | None = nested(Leader, since=2, nullable=True, default=EMPTY, tag=6)
 
 
 LEADER = Leader(leader_id=1, leader_epoch=2)
@@ -255,6 +256,8 @@ LEADER = Leader(leader_id=1, leader_epoch=2)
         ({"items": [5]}, "01" + "02" + "02" + "0205"),
         ({"nullable_items": []}, "01" + "04" + "01" + "01"),  # empty is not the default here
         ({"empty_items": None}, "01" + "05" + "01" + "00"),  # nor is null here
+        ({"successor": LEADER}, "01" + "06" + "0a" + "01" + "0000000100000002" + "00"),
+        ({"successor": None}, "01" + "06" + "01" + "00"),  # a varint says null, where outside of tags it is the byte -1
         ({"text": "a", "number": 8}, "02" + "00" + "02" + "0008" + "03" + "02" + "0261"),  # in the order of tags
         ({"text": "x" * 200}, "01" + "03" + "ca01" + "c901" + "78" * 200),
     ],
