@@ -1,0 +1,44 @@
+"""What an assignor is given, and what it gives back (KIP-848: the broker assigns)."""
+
+from collections.abc import Callable, Mapping
+
+from barnabas.protocol.types import Uuid
+
+Partitions = Mapping[Uuid, frozenset[int]]
+"""Partitions by topic id. No topic is mapped to an empty set."""
+PartitionCount = Callable[[Uuid], int]
+"""Of a topic; -1 if it is gone, and then there is nothing of it to assign."""
+GroupAssignment = dict[str, Partitions]
+"""What each member gets, by its id. A member that gets nothing is there too."""
+
+
+class MemberSpec:
+    __slots__ = ("assigned", "instance_id", "member_id", "rack_id", "topic_ids")
+
+    def __init__(
+        self,
+        *,
+        member_id: str,
+        instance_id: str | None,
+        rack_id: str | None,
+        topic_ids: frozenset[Uuid],
+        assigned: Partitions,
+    ) -> None:
+        """`assigned` is the target that holds until now. The targets of a group never overlap."""
+        self.member_id = member_id
+        self.instance_id = instance_id
+        self.rack_id = rack_id
+        self.topic_ids = topic_ids
+        self.assigned = assigned
+
+
+class GroupSpec:
+    __slots__ = ("is_homogeneous", "members")
+
+    def __init__(self, *, members: Mapping[str, MemberSpec], is_homogeneous: bool) -> None:
+        """`is_homogeneous`: every member is subscribed to the same topics."""
+        self.members = members
+        self.is_homogeneous = is_homogeneous
+
+
+Assignor = Callable[[GroupSpec, PartitionCount], GroupAssignment]
