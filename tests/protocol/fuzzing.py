@@ -1,4 +1,4 @@
-"""Seeded fuzzing of everything that reads a stranger's bytes: frames, headers, messages, batches.
+"""Seeded fuzzing of everything that reads a stranger's bytes: frames, headers, messages, batches, what groups keep.
 
 A round takes one target, makes a valid input for it, and tries it cut short and damaged in many ways, and then some
 garbage. The seed of a run and the number of a round make its inputs: FUZZ_SEED=<seed> FUZZ_ROUND=<round> runs it again.
@@ -11,8 +11,10 @@ from random import Random
 from types import FrameType
 from typing import Any, NamedTuple
 
+from barnabas.protocol.consumer_protocol import decode_assignment, decode_subscription
 from barnabas.protocol.errors import KafkaError, ProtocolError
 from barnabas.protocol.frame import decode_request_header, decode_response, encode_request, encode_response, frame_size
+from barnabas.protocol.group_record_serde import GroupKey, GroupValue, decode_record, encode_key
 from barnabas.protocol.records import build_batch, crc_of, has_null_key, iter_batches, iter_records
 from barnabas.protocol.schema import decode, encode
 from tests.protocol.declared import Versioned, every_version, generate
@@ -58,6 +60,7 @@ def targets() -> list[Target]:
     return [
         *messages,
         *([_request_header_target(), _response_target(), _frame_target()] * 12),
+        *([_group_record_target(), _consumer_target()] * 12),
         *([_batch_target()] * 60),
     ]
 
@@ -106,6 +109,38 @@ def _frame_target() -> Target:
         return random.randrange(1 << 20).to_bytes(4, "big")
 
     return Target("frame size", valid, lambda data: len(data) < 4 or frame_size(data, 0, max_bytes=1 << 20))
+
+
+def _group_record_target() -> Target:
+    """The input is a value: a key that cannot be read hides it, and keys are tried as messages."""
+    values = [each for each in every_version() if each.cls in GroupValue.__args__]
+    keys = {cls.__api_key__: encode_key(generate(cls, 0, Random(1))) for cls in GroupKey.__args__}
+    chosen = keys[1]
+
+    def valid(random: Random) -> bytes:
+        nonlocal chosen
+        cls, version = random.choice(values)
+        chosen = keys[cls.__api_key__]
+        return version.to_bytes(2, "big") + bytes(encode(generate(cls, version, random), version))
+
+    return Target("group record", valid, lambda data: decode_record(chosen, data))
+
+
+def _consumer_target() -> Target:
+    consumers = [each for each in every_version() if each.cls.__name__.startswith("ConsumerProtocol")]
+
+    def valid(random: Random) -> bytes:
+        cls, version = random.choice(consumers)
+        return version.to_bytes(2, "big") + bytes(encode(generate(cls, version, random), version))
+
+    def read(data: bytes) -> None:
+        for decode_metadata in (decode_subscription, decode_assignment):
+            try:
+                decode_metadata(data)
+            except ProtocolError:
+                pass
+
+    return Target("consumer protocol", valid, read)
 
 
 def _batch_target() -> Target:
