@@ -19,6 +19,7 @@ from barnabas.protocol.errors import (
 from barnabas.protocol.types import TopicPartition, Uuid
 from barnabas.storage.files import FileSlice
 from barnabas.storage.log import AppendInfo, Log
+from barnabas.storage.validation import AppendOrigin
 
 NO_EPOCH = -1
 
@@ -75,10 +76,12 @@ class Partition:
     def last_stable_offset(self) -> int:
         return self.high_watermark
 
-    def append(self, batches: memoryview, *, now_ms: int) -> AppendInfo:
+    def append(
+        self, batches: memoryview, *, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT
+    ) -> AppendInfo:
         """Writes; whether the outcome may be told already is for `when_committed` to say."""
         log = self.log
-        info = log.append(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        info = log.append(batches, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
         flush_messages = log.config.flush_messages
         self._uncommitted_bytes += len(batches)
         if flush_messages != 1:

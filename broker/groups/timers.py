@@ -52,7 +52,7 @@ class _Scheduled:
 class GroupTimers:
     """All timers of one shard behind one timer of the loop."""
 
-    def __init__(self, clock: Clock, run: Callable[[Operation], None]) -> None:
+    def __init__(self, clock: Clock, run: Callable[[TimerKey, Operation], None]) -> None:
         self._clock = clock
         self._run = run
         self._by_key: dict[TimerKey, _Scheduled] = {}
@@ -108,5 +108,5 @@ class GroupTimers:
                 heappush(self._heap, (scheduled.due_ms, scheduled))
             else:
                 del self._by_key[scheduled.key]
-                self._run(scheduled.operation)
+                self._run(scheduled.key, scheduled.operation)
         self._arm()
