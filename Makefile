@@ -57,7 +57,7 @@ clean: ## remove everything that was made here except ./data
 	rm -rf $(VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# A broker needs only the package and its four codecs; make run waits for nothing else.
+# A broker needs only the package, four codecs and RE2; make run waits for nothing else.
 $(VENV)/base.stamp: pyproject.toml setup.py
 	@if [ -z "$(PYTHON)" ]; then echo "Barnabas needs Python 3.11, 3.12 or 3.13 with venv: install one (Debian: python3 python3-venv) or name it, make $(MAKECMDGOALS) PYTHON=/path/to/python" >&2; exit 1; fi
 	@if ! $(PY) -m pip --version >/dev/null 2>&1; then $(PYTHON) -m venv --clear $(VENV); fi

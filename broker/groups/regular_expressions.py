@@ -1,0 +1,47 @@
+"""The regular expressions by which a member of the consumer protocol can subscribe: RE2's, as in Kafka (KIP-848).
+
+Python's `re` backtracks: a pattern of a few letters can keep it busy for years, and the loop with it. RE2 takes time in
+proportion to the text, whatever the pattern. It is imported with the first pattern, not before.
+"""
+
+from collections.abc import Callable, Iterable
+
+from barnabas.protocol.errors import InvalidRegularExpression
+
+FullMatch = Callable[[bytes], object | None]
+
+
+def check(pattern: str) -> None:
+    """Raises InvalidRegularExpression."""
+    _compiled(pattern)
+
+
+def resolve(patterns: Iterable[str], topic_names: Iterable[str]) -> dict[str, frozenset[str]]:
+    """The topics whose whole name matches, by pattern. One that is not valid matches nothing."""
+    encoded = [(name, name.encode()) for name in topic_names]
+    resolved = {}
+    for pattern in patterns:
+        try:
+            fullmatch = _compiled(pattern)
+        except InvalidRegularExpression:
+            resolved[pattern] = frozenset[str]()
+        else:
+            resolved[pattern] = frozenset(name for name, text in encoded if fullmatch(text) is not None)
+    return resolved
+
+
+def _compiled(pattern: str) -> FullMatch:
+    import re2
+
+    options = re2.Options()
+    options.never_capture = True
+    options.log_errors = False  # it would write to standard error
+    try:
+        fullmatch: FullMatch = re2.compile(pattern.encode(), options).fullmatch
+    except re2.error as error:
+        (description,) = error.args
+        reason = description.decode("utf-8", "replace").partition(": ")[0]  # what follows repeats a part of the pattern
+        raise InvalidRegularExpression(
+            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {reason}."
+        ) from None
+    return fullmatch
