@@ -18,6 +18,7 @@ COMMANDS = {
     "topics": "create, list, describe, alter and delete topics",
     "produce": "send lines from stdin to a topic",
     "consume": "print the records of a topic",
+    "groups": "list and describe consumer groups, show their lag, reset their offsets, delete them",
     "configs": "describe and alter the configuration of topics and brokers",
     "log": "show what is in segments and the other files of a data directory",
 }
@@ -84,7 +85,8 @@ def _summaries(commands: dict[str, Command]) -> dict[str, str]:
 
 def _overview(usage: str, title: str, summaries: dict[str, str]) -> str:
     lines = [title, "", f"usage: barnabas {usage} [options]", "", "commands:"]
-    lines += [f"  {name:<10}{summary}" for name, summary in summaries.items()]
+    width = max(10, *(len(name) + 2 for name in summaries))
+    lines += [f"  {name:<{width}}{summary}" for name, summary in summaries.items()]
     lines += ["", f"`barnabas {usage} --help` says more about each."]
     return "\n".join(lines) + "\n"
 

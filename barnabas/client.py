@@ -49,6 +49,11 @@ RETRIABLE = frozenset(
 )
 """Errors after which nothing was done and a later attempt may succeed."""
 
+COORDINATOR_MOVED = frozenset(
+    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+)
+"""The same, of who coordinates a group."""
+
 
 class Unreachable(Failure):
     """No broker answered."""
@@ -231,6 +236,8 @@ class Client:
         self._any: Connection | None = None
         self._nodes: dict[int, Connection] = {}
         self._addresses: dict[int, Address] = {}
+        self._coordinators: dict[str, int] = {}
+        """The node of each group that was asked for."""
 
     def __enter__(self) -> "Client":
         return self
@@ -333,14 +340,14 @@ class Client:
 
         return self.retry(look)
 
-    def retry(self, attempt: Callable[[], T]) -> T:
+    def retry(self, attempt: Callable[[], T], retriable: frozenset[ErrorCode] = RETRIABLE) -> T:
         """Until it succeeds, fails for good or the timeout has passed."""
         deadline = time.monotonic() + self.timeout_s
         for backoff_s in backoffs():
             try:
                 return attempt()
             except KafkaError as error:
-                if isinstance(error, NoSuchTopic) or error.code not in RETRIABLE or time.monotonic() > deadline:
+                if isinstance(error, NoSuchTopic) or error.code not in retriable or time.monotonic() > deadline:
                     raise
             time.sleep(backoff_s)
         raise AssertionError("backoffs never end")
@@ -362,6 +369,36 @@ class Client:
             return answers
 
         return self.retry(attempt)
+
+    # Coordinators
+
+    def coordinator(self, group_id: str) -> int:
+        """The node that coordinates a group; waits for one that is just taking over."""
+        if group_id not in self._coordinators:
+            self._coordinators[group_id] = self.retry(lambda: self._find_coordinator(group_id), COORDINATOR_MOVED)
+        return self._coordinators[group_id]
+
+    def _find_coordinator(self, group_id: str) -> int:
+        from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+
+        request = FindCoordinatorRequest(key=group_id, coordinator_keys=[group_id])
+        response = self.request(request, FindCoordinatorResponse)
+        found = response.coordinators[0] if response.coordinators else response  # several at once since version 4
+        check(found.error_code, found.error_message, f"group {group_id} has no coordinator")
+        self._addresses[found.node_id] = Address(found.host, found.port)
+        return found.node_id
+
+    def on_coordinator(self, group_id: str, ask: Callable[[Connection], T]) -> T:
+        """Asks who coordinates the group; one that moved or still loads its groups is looked for again."""
+
+        def attempt() -> T:
+            try:
+                return ask(self.node(self.coordinator(group_id)))
+            except (KafkaError, Unreachable):
+                self._coordinators.pop(group_id, None)
+                raise
+
+        return self.retry(attempt, COORDINATOR_MOVED)
 
 
 class NoSuchTopic(KafkaError):

@@ -2,6 +2,7 @@
 
 Rules:
 - `--name value`, `--name=value`, `-n value`, `-nvalue`; `--` ends the options. A value may start with a dash.
+- A value in brackets, `[SECONDS]`, may be left out: the next word is it only if it can be.
 - An option's destination is its first long name; a repeated one collects a list.
 - Whatever is wrong raises `UsageError`: one line, and the nearest name that would have been right.
 """
@@ -27,12 +28,14 @@ class Option(NamedTuple):
     """All of them, `-k --key-separator`."""
     help: str
     value: str = ""
-    """What the value is called in the help; without one the option is a switch."""
+    """What the value is called in the help, in brackets if it may be left out; without one the option is a switch."""
     parse: Callable[[str], Any] = str
     """Text to value; ValueError says what the text must be."""
     default: Any = None
     repeated: bool = False
     required: bool = False
+    if_left_out: Any = None
+    """The value of an option that stands without the one in brackets."""
 
     @property
     def destination(self) -> str:
@@ -86,6 +89,9 @@ class Command(NamedTuple):
             name, text = _split(word)
             if (option := by_name.get(name)) is None:
                 raise UsageError(f"unknown option {name}{nearest(name, by_name)}")
+            if option.value.startswith("[") and text is None and not (words and _can_be(option, words[0])):
+                values[option.destination] = option.if_left_out
+                continue
             if option.value and text is None:
                 if not words:
                     raise UsageError(f"{name} needs a value: {name} {option.value}")
@@ -123,6 +129,14 @@ def _split(word: str) -> tuple[str, str | None]:
         return word[:2], word[2:] or None
     name, equals, text = word.partition("=")
     return name, text if equals else None
+
+
+def _can_be(option: Option, text: str) -> bool:
+    try:
+        option.parse(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _store(option: Option, name: str, text: str | None, values: dict[str, Any]) -> None:

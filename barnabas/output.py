@@ -7,7 +7,7 @@ Rules:
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # most commands print no record, and its module is not cheap to load
@@ -20,6 +20,11 @@ Formatter = Callable[[str, int, "Record"], bytes]
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    for line in table_lines(columns, rows):
+        print(line)
+
+
+def table_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
     """Numbers to the right, the rest to the left; nothing after the last column."""
     lines = [[str(cell) for cell in row] for row in rows]
     table = [list(columns), *lines]
@@ -29,7 +34,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         cells = (
             cell.rjust(width) if to_right else cell.ljust(width) for cell, width, to_right in zip(row, widths, right)
         )
-        print("  ".join(cells).rstrip())
+        yield "  ".join(cells).rstrip()
 
 
 def _is_number(text: str) -> bool:
@@ -56,6 +61,16 @@ def human_bytes(size: float) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} GB"
+
+
+def human_duration(seconds: float) -> str:
+    """In the two largest units that say something."""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if 0 < seconds < 10 else f"{seconds:.0f} s"
+    minutes, hours, days = int(seconds // 60), int(seconds // 3600), int(seconds // 86400)
+    if hours < 1:
+        return f"{minutes}m {int(seconds % 60)}s"
+    return f"{hours}h {minutes % 60}m" if days < 1 else f"{days}d {hours % 24}h"
 
 
 def plural(count: int, noun: str) -> str:

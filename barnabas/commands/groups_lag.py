@@ -1,0 +1,199 @@
+"""`barnabas groups lag`: once, or again and again. A terminal is redrawn in place; anything else is appended to."""
+
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from barnabas.client import Client, Unreachable
+from barnabas.commands.cluster_options import connect
+from barnabas.commands.group_choice import require_choice, wanted_groups
+from barnabas.group_admin import TopicPartition
+from barnabas.group_lag import PartitionLag, partition_lags, unread_ages
+from barnabas.options import Arguments
+from barnabas.output import human_duration, iso_time, plural, print_json, say, table_lines
+
+_HOME, _ERASE_LINE, _ERASE_BELOW, _ERASE_ALL = "\x1b[H", "\x1b[K", "\x1b[J", "\x1b[2J"
+
+
+class GroupLag:
+    """One group at one moment."""
+
+    def __init__(
+        self, group_id: str, state: str, lags: list[PartitionLag], ages: dict[TopicPartition, float | None]
+    ) -> None:
+        self.group_id = group_id
+        self.state = state
+        self.lags = lags
+        self.ages = ages
+
+    @property
+    def total(self) -> int | None:
+        """Of the partitions of which it is known; None if it is of none."""
+        known = [each.lag for each in self.lags if each.lag is not None]
+        return sum(known) if known else None
+
+    @property
+    def uncommitted(self) -> int:
+        """Partitions that the total leaves out since there is nothing to count from."""
+        return sum(each.committed is None for each in self.lags)
+
+    @property
+    def unknown(self) -> int:
+        """Partitions that the total leaves out for another reason."""
+        return sum(each.lag is None for each in self.lags) - self.uncommitted
+
+    @property
+    def age_max(self) -> float | None:
+        return max((age for age in self.ages.values() if age is not None), default=None)
+
+
+def parse_interval(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0
+    if not 0.1 <= seconds <= 86400:
+        raise ValueError("must be a number of seconds, at least 0.1")
+    return seconds
+
+
+def lag(arguments: Arguments) -> int:
+    require_choice(arguments)
+    with connect(arguments) as client:
+        if arguments.watch is None:
+            groups = _look(client, arguments)
+            if arguments.json:
+                print_json([_as_json(group) for group in groups])
+            else:
+                print(*_lines(groups), sep="\n")
+            return 0
+        try:
+            _watch(client, arguments)
+        except KeyboardInterrupt:
+            pass
+    return 0
+
+
+def _look(client: Client, arguments: Arguments) -> list[GroupLag]:
+    groups = wanted_groups(client, arguments)
+    lags = partition_lags(client, groups)
+    now_ms = time.time_ns() // 1_000_000
+    return [
+        GroupLag(group.group_id, group.state, theirs, unread_ages(client, theirs, now_ms))
+        for group in groups
+        for theirs in [lags[group.group_id]]
+    ]
+
+
+# ---- again and again
+
+
+def _watch(client: Client, arguments: Arguments) -> None:
+    """What fails at first is an error; a broker that goes away later is waited for."""
+    in_place = sys.stdout.isatty() and not arguments.json
+    groups = _look(client, arguments)
+    if in_place:
+        sys.stdout.write(_ERASE_ALL)
+    _show(groups, arguments, in_place)
+    while True:
+        time.sleep(arguments.watch)
+        try:
+            _show(_look(client, arguments), arguments, in_place)
+        except Unreachable as error:
+            say(f"barnabas: {error}; trying again")
+
+
+def _show(groups: list[GroupLag], arguments: Arguments, in_place: bool) -> None:
+    moment = iso_time(time.time_ns() // 1_000_000)
+    if arguments.json:
+        print_json({"time": moment, "groups": [_as_json(group) for group in groups]})
+    elif in_place:
+        sys.stdout.write(screen([moment, "", *_lines(groups)]))
+    else:
+        print(moment, *_lines(groups), "", sep="\n")
+    sys.stdout.flush()
+
+
+def screen(lines: list[str]) -> str:
+    """The lines from the top of the terminal, over what stood there; what does not fit is counted."""
+    from shutil import get_terminal_size
+
+    height = get_terminal_size().lines - 1
+    if len(lines) > height:
+        lines = [*lines[: height - 1], f"... and {plural(len(lines) - height + 1, 'line')} more"]
+    return _HOME + "".join(f"{line}{_ERASE_LINE}\n" for line in lines) + _ERASE_BELOW
+
+
+# ---- text and JSON
+
+
+def _lines(groups: list[GroupLag]) -> Iterator[str]:
+    if not groups:
+        yield "there are no groups"
+    for number, group in enumerate(groups):
+        if number:
+            yield ""
+        yield from _group_lines(group)
+
+
+def _group_lines(group: GroupLag) -> Iterator[str]:
+    yield f"{group.group_id}  ({group.state}, {_summary(group)})"
+    if not group.lags:
+        return
+    rows = [
+        (
+            *each.partition,
+            *("-" if number is None else number for number in (each.committed, each.log_end_offset)),
+            _or_unknown(each, each.lag),
+            _or_unknown(each, None if (age := group.ages[each.partition]) is None else human_duration(age)),
+            each.member.client_id if each.member else "-",
+        )
+        for each in group.lags
+    ]
+    yield from table_lines(("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "BEHIND", "CLIENT"), rows)
+    for each in group.lags:
+        if each.is_beyond_the_end:
+            yield f"{each.partition}: the committed offset is beyond the end of the log: was the topic made anew?"
+
+
+def _or_unknown(each: PartitionLag, value: object) -> object:
+    """A dash where there is nothing to measure from, since nothing was committed."""
+    if value is not None:
+        return value
+    return "-" if each.committed is None else "unknown"
+
+
+def _summary(group: GroupLag) -> str:
+    if len(group.lags) == group.uncommitted:
+        return "nothing committed"
+    parts = [] if group.total is None else [f"{plural(group.total, 'record')} behind"]
+    if group.total and group.age_max is not None:
+        parts.append(f"the oldest {human_duration(group.age_max)} old")
+    if group.unknown:
+        parts.append(f"{plural(group.unknown, 'partition')} unknown")
+    if group.uncommitted:
+        parts.append(f"nothing committed in {plural(group.uncommitted, 'partition')}")
+    return ", ".join(parts)
+
+
+def _as_json(group: GroupLag) -> dict[str, Any]:
+    return {
+        "group_id": group.group_id,
+        "state": group.state,
+        "total_lag": group.total,
+        "max_lag_seconds": group.age_max,
+        "unknown_partitions": group.unknown,
+        "uncommitted_partitions": group.uncommitted,
+        "partitions": [
+            {
+                **each.partition._asdict(),
+                "committed": each.committed,
+                "log_end_offset": each.log_end_offset,
+                "lag": each.lag,
+                "lag_seconds": group.ages[each.partition],
+                "client_id": each.member and each.member.client_id,
+            }
+            for each in group.lags
+        ],
+    }
