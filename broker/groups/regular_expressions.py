@@ -2,6 +2,9 @@
 
 Python's `re` backtracks: a pattern of a few letters can keep it busy for years, and the loop with it. RE2 takes time in
 proportion to the text, whatever the pattern. It is imported with the first pattern, not before.
+
+Deviations from Kafka's RE2/J: `\\C` and two groups of one name are taken; a pattern that would need more than 8 MiB, or
+repetitions that multiply to more than 1,000, are refused.
 """
 
 from collections.abc import Callable, Iterable
