@@ -10,6 +10,7 @@ gone, with its thread, its files and its sockets, when the block ends.
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
@@ -28,6 +29,19 @@ from barnabas.protocol.messages.create_topics import (
 from barnabas.storage.seams import Report
 
 _START_TIMEOUT_S = 30
+
+
+class MovableTime:
+    """The time of the system, and what a test has put on top of it."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+
+    def time_ns(self) -> int:
+        return time.time_ns() + int(self.ahead_s * 1e9)
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.ahead_s
 
 
 class Broker:
@@ -51,6 +65,7 @@ class Broker:
         self._own_data_dir = data_dir
         self._asked_port = port
         self._report = report or TextReport(level="warning")
+        self._time = MovableTime()
         self._loop: Loop | None = None
         self._thread: threading.Thread | None = None
         self._server: BrokerServer | None = None
@@ -121,6 +136,23 @@ class Broker:
         if errors:
             raise KafkaError("; ".join(errors))
 
+    def advance(self, seconds: float) -> None:
+        """Moves the broker's clock ahead: sessions end, offsets expire and old segments go without a wait.
+
+        Returns when everything that was due by then has been done. Clients keep their own time.
+        """
+        done = threading.Event()
+        loop = self._loop
+        assert loop is not None, "start the broker first"
+
+        def move() -> None:
+            self._time.ahead_s += seconds
+            loop.call_later(0, loop.call_soon, done.set)  # behind the timers that are due now, and what they put off
+
+        loop.call_from_thread(move)
+        if not done.wait(_START_TIMEOUT_S):
+            raise TimeoutError("the broker did not follow its clock in time")
+
     def stop(self) -> None:
         """Answers what is under way, flushes, and leaves nothing behind. Stopping twice does no harm."""
         thread, self._thread = self._thread, None
@@ -154,7 +186,7 @@ class Broker:
             "listeners": f"PLAINTEXT://127.0.0.1:{self._asked_port}",
             **self._config,
         }
-        server = BrokerServer(properties, report=self._report)
+        server = BrokerServer(properties, report=self._report, system_time=self._time)
         self._server, self._loop = server, server.loop
 
         def on_ready() -> None:

@@ -1,8 +1,9 @@
 """What a handler can reach: the metadata image, the replicas, the controller, and what is handed in from outside."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas.broker.client_info import ClientInfo
 from barnabas.broker.config import BrokerConfig, BrokerProperties
 from barnabas.broker.config_describe import ConfigDescriber
 from barnabas.broker.connection import Connection
@@ -13,9 +14,13 @@ from barnabas.broker.replica_manager import ReplicaManager
 from barnabas.broker.topic_creation import TopicCreation
 from barnabas.protocol.messages.api_versions import ApiVersion
 from barnabas.replication.cluster_control import SUPPORTED_FEATURES
-from barnabas.replication.image import BrokerImage, ImageChanges, MetadataImage, ResourceType
+from barnabas.replication.image import GROUP_METADATA_TOPIC, BrokerImage, ImageChanges, MetadataImage, ResourceType
+from barnabas.replication.placement import Random
 from barnabas.storage.log_manager import LogManager
 from barnabas.storage.seams import Clock, Report
+
+if TYPE_CHECKING:
+    from barnabas.broker.groups.coordinator import GroupCoordinator
 
 
 class RequestContext(NamedTuple):
@@ -24,6 +29,10 @@ class RequestContext(NamedTuple):
     api_version: int
     client_id: str | None
     connection: Connection
+
+    @property
+    def client(self) -> ClientInfo:
+        return ClientInfo(self.client_id or "", f"/{self.connection.peer[0]}", self.api_version)
 
 
 class Broker:
@@ -43,6 +52,7 @@ class Broker:
         fetch_sessions: FetchSessions,
         api_versions: Sequence[ApiVersion],
         clock: Clock,
+        random: Random,
         report: Report,
         on_reconfigured: Callable[[BrokerConfig], None],
     ) -> None:
@@ -55,6 +65,8 @@ class Broker:
         self.fetch_sessions = fetch_sessions
         self.api_versions = api_versions
         self.clock = clock
+        self._random = random
+        self._groups: GroupCoordinator | None = None
         self.report = report
         self._on_reconfigured = on_reconfigured
         self._config_describer: ConfigDescriber | None = None
@@ -73,6 +85,34 @@ class Broker:
         if self._config_describer is None:
             self._config_describer = ConfigDescriber(self.properties)
         return self._config_describer
+
+    @property
+    def groups(self) -> "GroupCoordinator":
+        """Made, and its modules imported, when a group is first asked for or found: a broker without groups starts
+        without them."""
+        if self._groups is None:
+            from barnabas.broker.groups.coordinator import GroupCoordinator
+
+            self._groups = GroupCoordinator(
+                self.node_id,
+                replicas=self.replicas,
+                clock=self.clock,
+                random=self._random,
+                report=self.report,
+                config=lambda: self.config,
+                image=lambda: self.image,
+            )
+        return self._groups
+
+    def start_groups(self) -> None:
+        """Loads the groups that are stored here: the sessions of their members go on, or end."""
+        if self.image.topic(GROUP_METADATA_TOPIC) is not None:
+            self.groups.start()
+
+    def stop_groups(self) -> None:
+        """Nobody is left waiting for others to join."""
+        if self._groups is not None:
+            self._groups.stop()
 
     def endpoints(self, connection: Connection, *, fenced_too: bool = False) -> Sequence[tuple[BrokerImage, str, int]]:
         """Where the client on this connection finds each broker. Unless an address is advertised for its listener, it
@@ -95,6 +135,8 @@ class Broker:
                 keys = sorted({*self.properties.cluster, *self.properties.node})
                 self.report.info(f"this broker is configured anew: {', '.join(keys) or 'as it was started'}", keys=keys)
         self.replicas.apply(image, changes)
+        if self._groups is not None:
+            self._groups.apply(changes)
 
     def reconfigure(self) -> None:
         """Takes over what the image says about this broker's own configuration (KIP-226)."""

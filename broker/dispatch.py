@@ -13,9 +13,7 @@ from barnabas.protocol.frame import RequestHeader, decode_request_header, encode
 from barnabas.protocol.messages.api_versions import ApiVersion
 from barnabas.protocol.schema import decode_from
 
-_FLEXIBLE_SINCE: dict[int, int | None] = {
-    int(api_key): handler.request.__flexible_since__ for api_key, handler in HANDLERS.items()
-}
+_FLEXIBLE_SINCE: dict[int, int | None] = {int(api_key): handler.flexible_since for api_key, handler in HANDLERS.items()}
 _HANDLERS = {int(api_key): handler for api_key, handler in HANDLERS.items()}
 
 API_VERSIONS = [

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 READ = selectors.EVENT_READ
 WRITE = selectors.EVENT_WRITE
@@ -19,6 +19,14 @@ WRITE = selectors.EVENT_WRITE
 Callback = Callable[..., None]
 _COMPACT_ABOVE = 1_000
 _LONGEST_WAIT_S = 3_600  # the system takes no more than 24 days, and a timer may well be due after that
+
+
+class Time(Protocol):
+    """What the module `time` offers. A test may hand in one that it can move."""
+
+    def time_ns(self) -> int: ...
+
+    def monotonic(self) -> float: ...
 
 
 class Timer:
@@ -43,9 +51,11 @@ class Timer:
 
 
 class Loop:
-    def __init__(self, on_error: Callable[[BaseException], None]) -> None:
+    def __init__(self, on_error: Callable[[BaseException], None], *, system_time: Time = time) -> None:
         """`on_error` is told of an exception that a callback let escape: our bug, which must not stop the others."""
         self._on_error = on_error
+        self._time_ns = system_time.time_ns
+        self._monotonic = system_time.monotonic
         self._selector = selectors.DefaultSelector()
         self._timers: list[Timer] = []
         self._cancelled = 0
@@ -62,13 +72,13 @@ class Loop:
     # Time
 
     def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+        return self._time_ns() // 1_000_000
 
     def monotonic_ms(self) -> int:
-        return time.monotonic_ns() // 1_000_000
+        return int(self._monotonic() * 1_000)
 
     def call_later(self, delay_ms: float, callback: Callback, *args: Any) -> Timer:
-        timer = Timer(self, time.monotonic() + delay_ms / 1_000, callback, args)
+        timer = Timer(self, self._monotonic() + delay_ms / 1_000, callback, args)
         heapq.heappush(self._timers, timer)
         return timer
 
@@ -137,13 +147,13 @@ class Loop:
         while self._timers and self._timers[0].cancelled:
             heapq.heappop(self._timers)
             self._cancelled -= 1
-        return min(max(0.0, self._timers[0].due - time.monotonic()), _LONGEST_WAIT_S) if self._timers else None
+        return min(max(0.0, self._timers[0].due - self._monotonic()), _LONGEST_WAIT_S) if self._timers else None
 
     def _run_due_timers(self) -> None:
         timers = self._timers
-        if not timers or timers[0].due > time.monotonic():
+        if not timers or timers[0].due > self._monotonic():
             return
-        now = time.monotonic()
+        now = self._monotonic()
         while self._timers and self._timers[0].due <= now:
             timer = heapq.heappop(self._timers)
             if timer.cancelled:

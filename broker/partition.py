@@ -76,9 +76,7 @@ class Partition:
     def last_stable_offset(self) -> int:
         return self.high_watermark
 
-    def append(
-        self, batches: memoryview, *, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT
-    ) -> AppendInfo:
+    def append(self, batches: memoryview, *, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT) -> AppendInfo:
         """Writes; whether the outcome may be told already is for `when_committed` to say."""
         log = self.log
         info = log.append(batches, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)

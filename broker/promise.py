@@ -1,6 +1,6 @@
 """A response that is not there yet."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from barnabas.protocol.errors import KafkaError
@@ -81,3 +81,33 @@ class Promise(Generic[T]):
     def abandon(self) -> None:
         if not self.done and self._on_abandoned is not None:
             self._on_abandoned()
+
+
+def all_of(promises: Sequence[Promise[T]]) -> Promise[list[T]]:
+    """A promise of every value, in order; failed with the first error once all are settled."""
+
+    def abandon() -> None:
+        for promise in promises:
+            promise.abandon()
+
+    together: Promise[list[T]] = Promise(abandon)
+    missing = len(promises)
+
+    def settle(_one: Promise[T]) -> None:
+        nonlocal missing
+        missing -= 1
+        if missing == 0:
+            finish()
+
+    def finish() -> None:
+        error = next((promise.error for promise in promises if promise.error is not None), None)
+        if error is not None:
+            together.fail(error)
+        else:
+            together.resolve([promise.value for promise in promises])
+
+    for promise in promises:
+        promise.when_done(settle)
+    if not promises:
+        finish()
+    return together

@@ -4,6 +4,7 @@ Start: take the ports, open the logs, replay the metadata, lead the quorum, regi
 Stop: accept no more, answer what is here, flush, leave the mark of a clean shutdown.
 """
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 
 from barnabas.broker.acceptor import Acceptor
@@ -15,7 +16,7 @@ from barnabas.broker.dispatch import API_VERSIONS, Dispatcher
 from barnabas.broker.entropy import Entropy
 from barnabas.broker.fetch_sessions import FetchSessions
 from barnabas.broker.listeners import Listener
-from barnabas.broker.loop import Loop
+from barnabas.broker.loop import Loop, Time
 from barnabas.broker.producer_ids import ProducerIds
 from barnabas.broker.promise import Promise
 from barnabas.broker.replica_manager import ReplicaManager
@@ -51,7 +52,7 @@ _DRAIN_CHECK_MS = 5
 class BrokerServer:
     """`run` blocks until `stop`; `listeners` says where it listens once it is ready."""
 
-    def __init__(self, properties: Mapping[str, str], *, report: Report) -> None:
+    def __init__(self, properties: Mapping[str, str], *, report: Report, system_time: Time = time) -> None:
         if properties.get("authorizer.class.name"):
             raise InvalidConfig("authorizer.class.name is set, but there are no ACLs yet: remove it to let anybody in")
         self._properties = BrokerProperties(static=properties)
@@ -59,7 +60,7 @@ class BrokerServer:
         self._random = Entropy()
         self._files = OsFiles()
         self.config: BrokerConfig = self._properties.effective()
-        self.loop = Loop(self._on_error)
+        self.loop = Loop(self._on_error, system_time=system_time)
         self._workers = ThreadWorkers(self.loop)
         self._acceptor = Acceptor(self.config, loop=self.loop, report=report)
         self.listeners: list[Listener] = []
@@ -97,6 +98,7 @@ class BrokerServer:
         self._acceptor.stop_accepting()
         self._acceptor.stop_reading()
         if self._metadata is not None:
+            self.broker.stop_groups()
             self.broker.replicas.wake_fetchers()
         self._drain(self.loop.now_ms() + _DRAIN_MS)
 
@@ -203,6 +205,7 @@ class BrokerServer:
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, self._random),
             api_versions=API_VERSIONS,
             clock=self.loop,
+            random=self._random,
             report=self._report,
             on_reconfigured=self._on_reconfigured,
         )
@@ -212,7 +215,7 @@ class BrokerServer:
             describe_topic_configs=lambda _image, configs: _creatable(broker.config_describer.topic(configs), configs),
         )
         broker.controller = ControllerShell(self._controller, metadata, self._fail)
-        broker.topic_creation = TopicCreation(broker.controller, self._report)
+        broker.topic_creation = TopicCreation(broker.controller, lambda: broker.config, self._report)
         broker.reconfigure()
         return broker
 
@@ -256,6 +259,7 @@ class BrokerServer:
     def _ready(self, on_ready: Callable[[], None]) -> None:
         self._acceptor.accept(Dispatcher(self.broker))
         on_ready()
+        self.broker.start_groups()
 
 
 def _controller_settings(config: BrokerConfig) -> ControllerSettings:

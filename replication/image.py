@@ -19,7 +19,8 @@ from barnabas.replication.persistent_map import PersistentMap
 
 NO_LEADER = -1
 METADATA_VERSION = "metadata.version"
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+GROUP_METADATA_TOPIC = "__consumer_offsets"
+INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, "__transaction_state", "__share_group_state"})
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
 

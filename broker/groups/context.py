@@ -1,8 +1,9 @@
 """What the state machines of a coordinator share."""
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from barnabas.broker.client_info import ClientInfo as ClientInfo
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.groups.group import Group
 from barnabas.broker.groups.timers import Timers
@@ -12,15 +13,6 @@ from barnabas.storage.seams import Report
 
 class Random(Protocol):
     def randbytes(self, n: int, /) -> bytes: ...
-
-
-class ClientInfo(NamedTuple):
-    """Who asks, as the request's header and connection tell."""
-
-    client_id: str
-    client_host: str
-    """Kafka's notation: a slash and the address."""
-    api_version: int
 
 
 class GroupContext:

@@ -36,7 +36,7 @@ class Timers(Protocol):
 
 
 class _Scheduled:
-    """`queued_ms` is when its entry in the heap comes up; `due_ms`, which may have moved on since, is when it is due."""
+    """`queued_ms` is when its entry in the heap comes up; `due_ms` is when it is due, and may have moved on since."""
 
     __slots__ = ("due_ms", "key", "operation", "queued_ms")
 

@@ -2,29 +2,79 @@
 
 v1 transaction coordinators, v4 many keys in one request (KIP-699), v6 share groups.
 
-There is no coordinator yet, and the answer says so. It has to be advertised all the same: without it librdkafka takes
-the broker for one so old that it sends everything uncompressed.
+- The coordinator of a group leads its partition of `__consumer_offsets`. The first who asks waits until that topic is
+  there; Kafka answers COORDINATOR_NOT_AVAILABLE and has the client ask again.
+- Transactions and share groups have no coordinator here, and the answer says so.
 """
 
+from collections.abc import Sequence
+
 from barnabas.broker.broker import Broker, RequestContext
-from barnabas.protocol.errors import ErrorCode
+from barnabas.broker.promise import Promise
+from barnabas.protocol.errors import ErrorCode, InvalidRequest, KafkaError
 from barnabas.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from barnabas.replication.image import GROUP_METADATA_TOPIC
 
+GROUP = 0
+_KEY_TYPES = {0: "groups", 1: "transactions", 2: "share groups"}
 _MANY_KEYS_SINCE = 4
-_WHY = "this broker has no group or transaction coordinator yet"
+_SHARE_GROUPS_SINCE = 6
 
 
-def handle(_broker: Broker, request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
-    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if context.api_version < _MANY_KEYS_SINCE:
-        return FindCoordinatorResponse(error_code=code, error_message=_WHY, node_id=-1, host="", port=-1)
+def handle(
+    broker: Broker, request: FindCoordinatorRequest, context: RequestContext
+) -> FindCoordinatorResponse | Promise[FindCoordinatorResponse]:
+    keys = request.coordinator_keys if context.api_version >= _MANY_KEYS_SINCE else [request.key]
+    key_type = request.key_type
+    if key_type not in _KEY_TYPES or (key_type == 2 and context.api_version < _SHARE_GROUPS_SINCE):
+        return _refused(keys, InvalidRequest(f"there is no coordinator of type {key_type}"), context)
+    if key_type != GROUP:
+        why = f"this broker coordinates no {_KEY_TYPES[key_type]}"
+        return _refused(keys, KafkaError(why, ErrorCode.COORDINATOR_NOT_AVAILABLE), context)
+    if broker.image.topic(GROUP_METADATA_TOPIC) is not None:
+        return _found(broker, keys, context)
+
+    def created(errors: dict[str, ErrorCode]) -> FindCoordinatorResponse:
+        if (code := errors.get(GROUP_METADATA_TOPIC)) is None:
+            return _found(broker, keys, context)
+        why = f"{GROUP_METADATA_TOPIC} could not be created: {code.name}"
+        return _refused(keys, KafkaError(why, ErrorCode.COORDINATOR_NOT_AVAILABLE), context)
+
+    return broker.topic_creation.create([GROUP_METADATA_TOPIC]).map(created)
+
+
+def _found(broker: Broker, keys: Sequence[str], context: RequestContext) -> FindCoordinatorResponse:
+    topic = broker.image.topic(GROUP_METADATA_TOPIC)
+    assert topic is not None, "it was there or has been created"
+    endpoints = {node.broker_id: (host, port) for node, host, port in broker.endpoints(context.connection)}
+
+    def coordinator(group_id: str) -> Coordinator:
+        leader = topic.partitions[broker.groups.partition_of(group_id)].leader
+        if leader not in endpoints:
+            why = KafkaError("the coordinator of the group is down", ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return _none(group_id, why)
+        host, port = endpoints[leader]
+        return Coordinator(key=group_id, node_id=leader, host=host, port=port)
+
+    return _response([coordinator(key) for key in keys], context)
+
+
+def _refused(keys: Sequence[str], error: KafkaError, context: RequestContext) -> FindCoordinatorResponse:
+    return _response([_none(key, error) for key in keys], context)
+
+
+def _none(key: str, error: KafkaError) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error.code, error_message=error.message)
+
+
+def _response(coordinators: list[Coordinator], context: RequestContext) -> FindCoordinatorResponse:
+    if context.api_version >= _MANY_KEYS_SINCE:
+        return FindCoordinatorResponse(coordinators=coordinators)
+    (one,) = coordinators
     return FindCoordinatorResponse(
-        coordinators=[
-            Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=_WHY)
-            for key in request.coordinator_keys
-        ]
+        error_code=one.error_code, error_message=one.error_message, node_id=one.node_id, host=one.host, port=one.port
     )

@@ -108,3 +108,8 @@ def test_every_version_that_is_named_can_be_decoded_except_the_oldest_of_produce
         declared = handler.request.__versions__
         expected = range(3, 14) if api_key == ApiKey.PRODUCE else handler.versions
         assert declared == expected, api_key
+
+
+def test_the_table_knows_without_the_messages_which_versions_are_flexible() -> None:
+    for api_key, handler in HANDLERS.items():
+        assert handler.flexible_since == handler.request.__flexible_since__, api_key

@@ -1,0 +1,47 @@
+"""ConsumerGroupDescribe (69), versions 0 and 1 (KIP-848): v1 tells members of the two protocols apart."""
+
+from barnabas.broker.broker import Broker, RequestContext
+from barnabas.broker.groups.result import Result
+from barnabas.broker.handlers.describe_groups import ALL_GROUP_OPERATIONS
+from barnabas.broker.promise import Promise, all_of
+from barnabas.protocol.errors import InvalidGroupId, KafkaError
+from barnabas.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+
+
+def handle(
+    broker: Broker, request: ConsumerGroupDescribeRequest, _context: RequestContext
+) -> Promise[ConsumerGroupDescribeResponse]:
+    def described(group_id: str) -> Promise[DescribedGroup]:
+        found = broker.groups.run(group_id, lambda shard: Result(shard.describe_consumer(_checked(group_id))))
+        return found.or_else(lambda error: _refused(group_id, error)).map(with_operations)
+
+    def with_operations(group: DescribedGroup) -> DescribedGroup:
+        if request.include_authorized_operations and not group.error_code:
+            group.authorized_operations = ALL_GROUP_OPERATIONS
+        return group
+
+    groups = all_of([described(group_id) for group_id in request.group_ids])
+    return groups.map(lambda all_groups: ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=all_groups))
+
+
+def _checked(group_id: str) -> str:
+    if not group_id:
+        raise InvalidGroupId("a group's id is not empty")
+    return group_id
+
+
+def _refused(group_id: str, error: KafkaError) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=error.code,
+        error_message=error.message or None,
+        group_id=group_id,
+        group_state="",
+        group_epoch=0,
+        assignment_epoch=0,
+        assignor_name="",
+        members=(),
+    )

@@ -1,0 +1,29 @@
+"""ConsumerGroupHeartbeat (68), versions 0 and 1 (KIP-848): v1 regular expressions, and member ids that clients make.
+
+Joins, acknowledges, leaves and stays alive in one: what the member does not say has not changed.
+"""
+
+from barnabas.broker.broker import Broker, RequestContext
+from barnabas.broker.promise import Promise
+from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+
+def handle(
+    broker: Broker, request: ConsumerGroupHeartbeatRequest, context: RequestContext
+) -> Promise[ConsumerGroupHeartbeatResponse]:
+    beaten = broker.groups.run(request.group_id, lambda shard: shard.consumer.heartbeat(request, context.client))
+    return beaten.or_else(_refused)
+
+
+def _refused(error: KafkaError) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(
+        throttle_time_ms=0,
+        error_code=error.code,
+        error_message=error.message or None,
+        member_epoch=0,
+        heartbeat_interval_ms=0,
+    )

@@ -1,0 +1,17 @@
+"""Heartbeat (12), versions 0 to 4: v3 static members. A member of the classic protocol says that it is alive."""
+
+from barnabas.broker.broker import Broker, RequestContext
+from barnabas.broker.promise import Promise
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+def handle(broker: Broker, request: HeartbeatRequest, context: RequestContext) -> Promise[HeartbeatResponse]:
+    beaten = broker.groups.run(request.group_id, lambda shard: shard.heartbeat(request, context.client))
+    return beaten.or_else(_refused)
+
+
+def _refused(error: KafkaError) -> HeartbeatResponse:
+    """A member whose group is still being loaded has nothing to do but to go on."""
+    is_loading = error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error.code)

@@ -1,0 +1,23 @@
+"""ListGroups (16), versions 0 to 5: v4 by state (KIP-518), v5 by type (KIP-848). Of this coordinator only."""
+
+from barnabas.broker.broker import Broker, RequestContext
+from barnabas.broker.groups.result import Result
+from barnabas.broker.promise import Promise, all_of
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+
+def handle(
+    broker: Broker, request: ListGroupsRequest, _context: RequestContext
+) -> ListGroupsResponse | Promise[ListGroupsResponse]:
+    try:
+        listed = broker.groups.run_on_each(
+            lambda shard: Result(shard.list(request.states_filter, request.types_filter))
+        )
+    except KafkaError as error:
+        return ListGroupsResponse(error_code=error.code, groups=())
+    return all_of(listed).map(_response).or_else(lambda error: ListGroupsResponse(error_code=error.code, groups=()))
+
+
+def _response(shards: list[list[ListedGroup]]) -> ListGroupsResponse:
+    return ListGroupsResponse(error_code=ErrorCode.NONE, groups=[group for groups in shards for group in groups])

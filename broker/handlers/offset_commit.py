@@ -1,0 +1,86 @@
+"""OffsetCommit (8), versions 2 to 10.
+
+v5 no retention time of its own, v6 leader epochs, v7 static members, v9 members of the consumer protocol (KIP-848), v10
+topic ids. Answered when the offsets are stored.
+
+Partitions that do not exist are refused one by one; the group hears of the others only.
+"""
+
+from barnabas.broker.broker import Broker, RequestContext
+from barnabas.broker.promise import Promise
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+_TOPIC_IDS_SINCE = 10
+
+
+def handle(
+    broker: Broker, request: OffsetCommitRequest, context: RequestContext
+) -> OffsetCommitResponse | Promise[OffsetCommitResponse]:
+    known: list[OffsetCommitRequestTopic] = []
+    refused: list[OffsetCommitResponseTopic] = []
+    for topic in request.topics:
+        _sort(broker, topic, context.api_version, known, refused)
+    if request.topics and not known:
+        return OffsetCommitResponse(topics=refused)
+    request.topics = known
+    committed = broker.groups.run(request.group_id, lambda shard: shard.offsets.commit(request, context.client))
+    return committed.or_else(lambda error: _refused(request, error)).map(lambda response: _merged(response, refused))
+
+
+def _sort(
+    broker: Broker,
+    topic: OffsetCommitRequestTopic,
+    api_version: int,
+    known: list[OffsetCommitRequestTopic],
+    refused: list[OffsetCommitResponseTopic],
+) -> None:
+    """The partitions that exist into one list, the others into the other."""
+    by_id = api_version >= _TOPIC_IDS_SINCE
+    image = broker.image.topic_by_id(topic.topic_id) if by_id else broker.image.topic(topic.name)
+    code = ErrorCode.UNKNOWN_TOPIC_ID if image is None and by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    count = 0 if image is None else len(image.partitions)
+    there = [partition for partition in topic.partitions if 0 <= partition.partition_index < count]
+    missing = [
+        partition.partition_index for partition in topic.partitions if not 0 <= partition.partition_index < count
+    ]
+    if missing or not topic.partitions:
+        refused.append(_topic(topic, missing, code))
+    if there and image is not None:
+        known.append(OffsetCommitRequestTopic(name=image.name, topic_id=image.topic_id, partitions=there))
+
+
+def _topic(topic: OffsetCommitRequestTopic, indexes: list[int], code: ErrorCode) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[OffsetCommitResponsePartition(partition_index=index, error_code=code) for index in indexes],
+    )
+
+
+def _refused(request: OffsetCommitRequest, error: KafkaError) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            _topic(topic, [partition.partition_index for partition in topic.partitions], error.code)
+            for topic in request.topics
+        ]
+    )
+
+
+def _merged(response: OffsetCommitResponse, refused: list[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
+    """One entry for each topic, whatever became of its partitions."""
+    if not refused:
+        return response
+    topics = {(topic.name, topic.topic_id): topic for topic in refused}
+    for topic in response.topics:
+        if (other := topics.get((topic.name, topic.topic_id))) is None:
+            topics[topic.name, topic.topic_id] = topic
+        else:
+            other.partitions = [*other.partitions, *topic.partitions]
+    return OffsetCommitResponse(topics=list(topics.values()))

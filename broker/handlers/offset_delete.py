@@ -1,0 +1,46 @@
+"""OffsetDelete (47), version 0 (KIP-496): offsets of topics that the group does not read any more."""
+
+from barnabas.broker.broker import Broker, RequestContext
+from barnabas.broker.promise import Promise
+from barnabas.protocol.errors import ErrorCode, InvalidGroupId
+from barnabas.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+
+def handle(
+    broker: Broker, request: OffsetDeleteRequest, _context: RequestContext
+) -> OffsetDeleteResponse | Promise[OffsetDeleteResponse]:
+    if not request.group_id:
+        return _refused(InvalidGroupId.code)
+    unknown = []
+    for topic in request.topics:
+        image = broker.image.topic(topic.name)
+        count = 0 if image is None else len(image.partitions)
+        missing = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
+        if missing:
+            unknown.append(_unknown(topic, missing))
+            topic.partitions = [p for p in topic.partitions if 0 <= p.partition_index < count]
+    request.topics = [topic for topic in request.topics if topic.partitions]
+    deleted = broker.groups.run(request.group_id, lambda shard: shard.offsets.delete(request))
+
+    def merged(response: OffsetDeleteResponse) -> OffsetDeleteResponse:
+        if not response.error_code:
+            response.topics = [*response.topics, *unknown]
+        return response
+
+    return deleted.or_else(lambda error: _refused(error.code)).map(merged)
+
+
+def _unknown(topic: OffsetDeleteRequestTopic, indexes: list[int]) -> OffsetDeleteResponseTopic:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    partitions = [OffsetDeleteResponsePartition(partition_index=index, error_code=code) for index in indexes]
+    return OffsetDeleteResponseTopic(name=topic.name, partitions=partitions)
+
+
+def _refused(code: ErrorCode) -> OffsetDeleteResponse:
+    return OffsetDeleteResponse(error_code=code, throttle_time_ms=0, topics=())
