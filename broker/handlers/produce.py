@@ -38,6 +38,7 @@ from barnabas.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from barnabas.protocol.records import HEADER_BYTES, LOG_OVERHEAD, MAGIC, header_at
+from barnabas.replication.image import INTERNAL_TOPICS
 from barnabas.storage.log import AppendInfo
 from barnabas.storage.validation import InvalidRecords, InvalidTimestamps
 
@@ -51,12 +52,14 @@ _MAGIC_AT = 16
 _WITHOUT_LOG_START_OFFSET = (CorruptMessage, KafkaStorageError, MessageTooLarge)
 """Other refusals by the log tell where it starts."""
 _TOPIC_IDS_SINCE = 13
+_ADMIN_CLIENT = "__admin_client"
+"""Whoever calls itself that may write to internal topics, as with Kafka: it is how offsets are repaired by hand."""
 
 
 def handle(
     broker: Broker, request: ProduceRequest, context: RequestContext
 ) -> ProduceResponse | Promise[ProduceResponse] | None:
-    reply = _Reply(broker, request, context.api_version)
+    reply = _Reply(broker, request, context)
     response = ProduceResponse(responses=[reply.topic(topic) for topic in _distinct(request.topic_data)])
     if request.acks == 0:
         _check_nothing_failed(response)
@@ -78,13 +81,14 @@ def _distinct(topics: Sequence[TopicProduceData]) -> Sequence[TopicProduceData]:
 class _Reply:
     """One Produce while it is being answered."""
 
-    __slots__ = ("acks", "api_version", "broker", "transactional_id", "waiting")
+    __slots__ = ("acks", "api_version", "broker", "may_write_internal", "transactional_id", "waiting")
 
-    def __init__(self, broker: Broker, request: ProduceRequest, api_version: int) -> None:
+    def __init__(self, broker: Broker, request: ProduceRequest, context: RequestContext) -> None:
         self.broker = broker
         self.acks = request.acks
         self.transactional_id = request.transactional_id
-        self.api_version = api_version
+        self.api_version = context.api_version
+        self.may_write_internal = context.client_id == _ADMIN_CLIENT
         self.waiting: list[tuple[Partition, AppendInfo, PartitionProduceResponse]] = []
 
     def topic(self, topic: TopicProduceData) -> TopicProduceResponse:
@@ -96,7 +100,10 @@ class _Reply:
 
     def append(self, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
         try:
-            partition = self.broker.replicas.partition(self._name(topic), data.index)
+            name = self._name(topic)
+            partition = self.broker.replicas.partition(name, data.index)
+            if name in INTERNAL_TOPICS and not self.may_write_internal:
+                raise KafkaError(f"{name} is written by the broker only", ErrorCode.INVALID_TOPIC_EXCEPTION)
             batch = self._one_batch(data)
             if self.acks not in _ACKS:
                 raise KafkaError(f"acks={self.acks}; it must be -1, 0 or 1", ErrorCode.INVALID_REQUIRED_ACKS)
