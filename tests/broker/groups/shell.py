@@ -109,9 +109,9 @@ class Shell(Generic[M]):
                 self.commit()
         return result.response if isinstance(result.response, Promise) else answer
 
-    def _run_operation(self, operation: Operation) -> None:
+    def _run_operation(self, key: TimerKey, operation: Operation) -> None:
         answer = self.ask(lambda _: operation() or Result(None))
-        assert answer.error is None or self.append_error is not None, f"a timer failed: {answer.error!r}"
+        assert answer.error is None or self.append_error is not None, f"{key}: {answer.error!r}"
 
     def commit(self) -> None:
         while self._appended:
