@@ -1,17 +1,27 @@
 """One broker and one process per client for all tests of a worker; topics keep the tests apart."""
 
 import os
+import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from compat_tests.harness import BROKERS, CLIENTS, KAFKA_LIBS, Broker, Client, Driver, missing
+from compat_tests.groups import Group, Topic
+from compat_tests.harness import BROKERS, CLIENTS, KAFKA_LIBS, VERIFIABLE_CONSUMER, Broker, Client, Driver, missing
 
-# The limits that a user raises to send records of 10 MB; everything else is as it comes.
-SETTINGS = {"message.max.bytes": str(12 * 1024 * 1024)}
+SETTINGS = {
+    "message.max.bytes": str(12 * 1024 * 1024),  # the limit that a user raises to send records of 10 MB
+    # Groups agree within tenths of a second; members that are killed are missed after a second or two.
+    "group.initial.rebalance.delay.ms": "100",
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "300",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.assignment.interval.ms": "0",
+}
 
 
 def require(needs: Iterable[str | Path]) -> None:
@@ -46,13 +56,19 @@ class Drivers:
         self.bootstrap = bootstrap
         self.folder = folder
         self.made: dict[str, Driver] = {}
+        self.count = 0
 
     def __getitem__(self, name: str) -> Driver:
         if name not in self.made:
-            client = next(client for client in CLIENTS if client.name == name)
-            require(client.needs)
-            self.made[name] = Driver(client, self.bootstrap, self.folder / f"{name}.log")
+            self.made[name] = self.another(name)
         return self.made[name]
+
+    def another(self, name: str, bootstrap: str | None = None) -> Driver:
+        """A process of its own, which whoever asked for it ends."""
+        client = next(client for client in (*CLIENTS, VERIFIABLE_CONSUMER) if client.name == name)
+        require(client.needs)
+        self.count += 1
+        return Driver(client, bootstrap or self.bootstrap, self.folder / f"{name}-{self.count}.log")
 
     def stop(self) -> None:
         for driver in self.made.values():
@@ -88,3 +104,35 @@ def admin(request: pytest.FixtureRequest, drivers: Drivers) -> Driver:
 def now_ms() -> int:
     """One moment for the whole run: old timestamps would fall to the retention of a week."""
     return int(time.time() * 1000) - 3_600_000
+
+
+@pytest.fixture
+def group(request: pytest.FixtureRequest, drivers: Drivers) -> Iterator[Group]:
+    """A group of this test alone; whoever is still in it afterwards leaves."""
+    group = Group(drivers.__getitem__, own_name(request))
+    yield group
+    group.leave()
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest, drivers: Drivers) -> Topic:
+    """A topic of this test alone."""
+    return Topic(drivers["kafka-python-3"], own_name(request))
+
+
+@pytest.fixture
+def another(drivers: Drivers) -> Iterator[Callable[[str], Driver]]:
+    """Drivers beside the shared ones, to be killed."""
+    made: list[Driver] = []
+
+    def make(name: str) -> Driver:
+        made.append(drivers.another(name))
+        return made[-1]
+
+    yield make
+    for driver in made:
+        driver.stop()
+
+
+def own_name(request: pytest.FixtureRequest) -> str:
+    return re.sub(r"[^A-Za-z0-9.]+", "-", request.node.name).strip("-")

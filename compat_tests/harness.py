@@ -10,6 +10,16 @@ A driver is a program that reads one JSON request per line and answers each with
         -> {"beginning", "end", "at": [offset or null]}
     create_topic, list_topics, describe_topic, topic_configs, alter_topic_configs, create_partitions, delete_records,
     delete_topic: see any driver
+
+    {"op": "join", "bootstrap", "member": name, "group", "settings": {Kafka's name: value}, "commits": bool,
+     "topics": [name] | null, "pattern": regex | null, "broker_matches": bool, "assign": [[topic, partition]] | null}
+        -> {}: a consumer that is polled in the background from now on; one driver may hold several
+    {"op": "member_states", "members": [name]} -> {"states": {name: {"assignment": [[topic, partition]],
+     "records": [[topic, partition, offset]], "member_id", "generation" (null where unknown), "revocations", "error"}}}
+    {"op": "leave", "member"} -> {"state": the last one}
+    commit, committed, seek_to_committed: see members.py
+    list_groups, describe_group, group_offsets, alter_group_offsets, delete_group_offsets, delete_group: see any driver
+
     anything that fails -> {"error": class or name, "message"}
 
 A record is {"partition", "key", "value", "headers": [[name, value]], "timestamp"}; keys and values are base64 or null.
@@ -100,6 +110,18 @@ CLIENTS = (
 )
 
 
+# Only joins groups: Kafka's own consumer for tests of brokers.
+VERIFIABLE_CONSUMER = Client(
+    "verifiable-consumer",
+    (
+        *python_driver("verifiable_consumer.py"),
+        *("java", *JVM_OPTIONS, "-cp", f"{KAFKA_LIBS}/*", "org.apache.kafka.tools.VerifiableConsumer"),
+    ),
+    needs=("java", KAFKA_LIBS),
+    admin=False,
+)
+
+
 class DriverError(Exception):
     """What the client itself reported."""
 
@@ -112,8 +134,13 @@ class Driver:
         self.bootstrap = bootstrap
         self.log = log
         self.process: subprocess.Popen[str] | None = None
+        self.turn = threading.Lock()
 
     def ask(self, op: str, **fields: Any) -> dict[str, Any]:
+        with self.turn:
+            return self._ask(op, **fields)
+
+    def _ask(self, op: str, **fields: Any) -> dict[str, Any]:
         process = self.process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -170,6 +197,12 @@ class Driver:
         if self.process is not None:
             end(self.process)
             close_pipes(self.process)
+
+    def kill(self) -> None:
+        """The client and all its members at once, without a word to the broker."""
+        assert self.process is not None
+        self.process.kill()
+        self.stop()
 
     def _start(self) -> subprocess.Popen[str]:
         with self.log.open("wb") as log:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache"
-DRIVER = ROOT / "compat_tests" / "drivers" / "Driver.java"
+DRIVER = sorted((ROOT / "compat_tests" / "drivers").glob("*.java"))
 
 POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>barnabas</groupId><artifactId>components</artifactId><version>1</version><packaging>pom</packaging>
@@ -65,13 +65,13 @@ def python_package(requirement: str) -> Callable[[Path], None]:
 def compiled_driver(kafka: str) -> Callable[[Path], None]:
     def make(folder: Path) -> None:
         class_path = str(CACHE / kafka / "libs" / "*")
-        run("javac", "-nowarn", "-cp", class_path, "-d", str(folder), str(DRIVER))
+        run("javac", "-nowarn", "-cp", class_path, "-d", str(folder), *map(str, DRIVER))
 
     return make
 
 
 def components() -> list[Component]:
-    source = hashlib.sha256(DRIVER.read_bytes()).hexdigest()
+    source = hashlib.sha256(b"".join(path.read_bytes() for path in DRIVER)).hexdigest()
     return [
         Component("kafka-python-2.3.3", "kafka-python==2.3.3", (), python_package("kafka-python==2.3.3")),
         Component("kafka-4.3.0", " ".join(KAFKA), ("java", "mvn"), maven(KAFKA)),

@@ -39,6 +39,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 public final class Driver {
     private static final ObjectMapper JSON = new ObjectMapper();
+    private static final Members MEMBERS = new Members();
     private static final int LARGEST_BYTES = 16 * 1024 * 1024;
 
     public static void main(String[] args) throws Exception {
@@ -74,6 +75,20 @@ public final class Driver {
             case "create_partitions": return createPartitions(request);
             case "delete_records": return deleteRecords(request);
             case "delete_topic": return deleteTopic(request);
+            case "join": return MEMBERS.join(request);
+            case "member_states": return MEMBERS.states(request);
+            case "leave": return MEMBERS.leave(request);
+            case "commit": return MEMBERS.commit(request);
+            case "committed": return MEMBERS.committed(request);
+            case "seek_to_committed": return MEMBERS.seekToCommitted(request);
+            case "list_groups": return GroupAdmin.list(request);
+            case "describe_group": return GroupAdmin.describe(request);
+            case "group_offsets": return GroupAdmin.offsets(request, request.get("group").asText());
+            case "alter_group_offsets": return GroupAdmin.alterOffsets(request);
+            case "delete_group_offsets": return GroupAdmin.deleteOffsets(request);
+            case "delete_group": return GroupAdmin.delete(request);
+            case "remove_static_member": return GroupAdmin.removeStaticMember(request);
+            case "tool": return GroupAdmin.tool(request);
             default: throw new IllegalArgumentException("unknown op " + request.get("op"));
         }
     }

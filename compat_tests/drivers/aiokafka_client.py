@@ -7,6 +7,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka_groups import GROUPS
 from json_lines import LARGEST_BYTES, Answer, Request, headers_in, record_out, serve, to_bytes
 
 
@@ -177,4 +178,4 @@ ADMIN = (
 )
 
 if __name__ == "__main__":
-    serve((produce, consume, offsets, *ADMIN))
+    serve((produce, consume, offsets, *ADMIN, *GROUPS))

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from confluent_groups import GROUPS
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
@@ -186,4 +187,4 @@ ADMIN = (
 )
 
 if __name__ == "__main__":
-    serve((produce, consume, offsets, *ADMIN))
+    serve((produce, consume, offsets, *ADMIN, *GROUPS))

@@ -7,6 +7,7 @@ import kafka
 from json_lines import LARGEST_BYTES, Answer, Request, headers_in, record_out, serve, to_bytes
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewPartitions, NewTopic
+from kafka_python_groups import GROUPS
 
 VERSION_2 = kafka.__version__.startswith("2.")
 
@@ -176,4 +177,4 @@ ADMIN = (
 )
 
 if __name__ == "__main__":
-    serve((produce, consume, offsets, *ADMIN))
+    serve((produce, consume, offsets, *ADMIN, *GROUPS))

@@ -4,11 +4,13 @@ kcat cannot set a timestamp, cannot send keys or headers with a NUL in them, and
 and an empty line, but not a line with a key before the delimiter: that is how empty values and nulls are sent.
 """
 
+import re
 import subprocess
 import tempfile
 from typing import Any
 
 from json_lines import LARGEST_BYTES, Answer, Request, headers_in, record_out, serve, to_bytes
+from process_members import ProcessMember, operations
 
 PRODUCER = (f"message.max.bytes={LARGEST_BYTES}", "linger.ms=0")
 CONSUMER = (
@@ -117,5 +119,32 @@ def offsets(request: Request) -> Answer:
     return {"beginning": query(-2), "end": query(-1), "at": [query(timestamp) for timestamp in request["timestamps"]]}
 
 
+def member(request: Request) -> list[str]:
+    settings = options(tuple(f"{key}={value}" for key, value in request["settings"].items()))
+    group = [
+        "-G",
+        request["group"],
+        "-X",
+        "auto.offset.reset=earliest",
+        "-X",
+        "topic.metadata.refresh.interval.ms=500",
+        *settings,
+    ]
+    topics = [request["pattern"]] if request["topics"] is None else request["topics"]
+    return ["kcat", "-b", request["bootstrap"], *group, "-u", "-f", "%t %p %o\\n", *topics]
+
+
+def read_line(member: ProcessMember, line: str) -> None:
+    if rebalanced := re.match(r"% Group .* \(memberid (\S+)\): (assigned|revoked): (.*)", line):
+        member.member_id = rebalanced[1]
+        partitions = {(topic, int(number)) for topic, number in re.findall(r"(\S+) \[(\d+)\]", rebalanced[3])}
+        if rebalanced[2] == "assigned":
+            member.assignment = member.assignment | partitions
+        else:
+            member.revoke(partitions)
+    elif read := re.fullmatch(r"(\S+) (\d+) (\d+)\n", line):
+        member.records.append((read[1], int(read[2]), int(read[3])))
+
+
 if __name__ == "__main__":
-    serve((produce, consume, offsets))
+    serve((produce, consume, offsets, *operations(member, read_line)))

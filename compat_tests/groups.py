@@ -1,0 +1,196 @@
+"""Groups in tests: members of any client in any of the drivers, and waiting until they agree."""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from compat_tests.harness import Driver, Record
+
+AGREE_SECONDS = 30
+PARTITIONS = 6
+
+CLASSIC: dict[str, Any] = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 300}
+NEW_PROTOCOL: dict[str, Any] = {"group.protocol": "consumer"}
+
+
+class Kind(NamedTuple):
+    """A client, and how it takes part in a group."""
+
+    client: str
+    settings: dict[str, Any]
+
+
+def classic(client: str, strategy: str) -> Kind:
+    return Kind(client, {**CLASSIC, "partition.assignment.strategy": strategy})
+
+
+def new_protocol(client: str, assignor: str = "uniform") -> Kind:
+    return Kind(client, {**NEW_PROTOCOL, "group.remote.assignor": assignor})
+
+
+class Member:
+    def __init__(self, driver: Driver, group: "Group", name: str) -> None:
+        self.driver = driver
+        self.group = group
+        self.name = name
+
+    def state(self) -> dict[str, Any]:
+        state: dict[str, Any] = self.driver.ask("member_states", members=[self.name])["states"][self.name]
+        return state
+
+    def partitions(self) -> list[list[Any]]:
+        partitions: list[list[Any]] = self.state()["assignment"]
+        return partitions
+
+    def leave(self) -> dict[str, Any]:
+        """Closes the consumer; its last state."""
+        self.group.members.remove(self)
+        state: dict[str, Any] = self.driver.ask("leave", member=self.name)["state"]
+        self.group.left.append(state)
+        return state
+
+    def commit(self, *offsets: dict[str, Any], asynchronous: bool = False) -> None:
+        self.driver.ask("commit", member=self.name, offsets=list(offsets), asynchronous=asynchronous)
+
+    def committed(self, *partitions: tuple[str, int]) -> list[dict[str, Any] | None]:
+        committed: list[dict[str, Any] | None] = self.driver.ask(
+            "committed", member=self.name, partitions=list(partitions)
+        )["committed"]
+        return committed
+
+
+class Group:
+    """One group id and the members that a test gave it."""
+
+    def __init__(self, driver_of: Callable[[str], Driver], name: str) -> None:
+        self.driver_of = driver_of
+        self.name = name
+        self.members: list[Member] = []
+        self.left: list[dict[str, Any]] = []
+        self.made = 0
+
+    def join(
+        self,
+        kind: Kind,
+        topics: str | list[str] | None = None,
+        *,
+        pattern: str | None = None,
+        broker_matches: bool = False,
+        assign: list[tuple[str, int]] | None = None,
+        commits: bool = True,
+        driver: Driver | None = None,
+        **more: Any,
+    ) -> Member:
+        self.made += 1
+        member = Member(driver or self.driver_of(kind.client), self, f"{self.name}-{self.made}")
+        member.driver.ask(
+            "join",
+            member=member.name,
+            group=self.name,
+            settings={**kind.settings, **more},
+            topics=[topics] if isinstance(topics, str) else topics,
+            pattern=pattern,
+            broker_matches=broker_matches,
+            assign=assign,
+            commits=commits,
+        )
+        self.members.append(member)
+        return member
+
+    def states(self) -> list[dict[str, Any]]:
+        """Of the members that are still there, in the order in which they joined."""
+        found: dict[str, dict[str, Any]] = {}
+        for driver in {member.driver for member in self.members}:
+            names = [member.name for member in self.members if member.driver is driver]
+            found |= driver.ask("member_states", members=names)["states"]
+        return [found[member.name] for member in self.members]
+
+    def read(self) -> list[tuple[str, int, int]]:
+        """Every record that any member saw, as often as it was seen."""
+        return sorted(tuple(record) for state in (*self.states(), *self.left) for record in state["records"])
+
+    def wait_until_shared(self, *topics: str, partitions: int = PARTITIONS) -> list[dict[str, Any]]:
+        """Until every partition has exactly one owner and nobody has two more than another."""
+        wanted = sorted([topic, partition] for topic in topics for partition in range(partitions))
+
+        def shared() -> list[dict[str, Any]] | None:
+            states = self.states()
+            owned = sorted(partition for state in states for partition in state["assignment"])
+            sizes = [len(state["assignment"]) for state in states]
+            return states if owned == wanted and max(sizes) - min(sizes) <= 1 else None
+
+        return self._wait(shared, f"{len(self.members)} members share {topics}")
+
+    def wait_until_read(self, records: Iterable[tuple[str, int, int]]) -> None:
+        """Until the records were seen, every one exactly once."""
+        wanted = sorted(records)
+        self._wait(lambda: len(self.read()) >= len(wanted), f"{len(wanted)} records are read")
+        assert self.read() == wanted
+
+    def _wait(self, condition: Callable[[], Any], what: str) -> Any:
+        return eventually(condition, what, self.states)
+
+    def leave(self) -> None:
+        for member in list(self.members):
+            if member.driver.process is not None and member.driver.process.poll() is None:
+                member.leave()
+
+
+def eventually(
+    condition: Callable[[], Any],
+    what: str,
+    tell: Callable[[], Any] = lambda: "",
+    *,
+    seconds: float = AGREE_SECONDS,
+) -> Any:
+    """What the condition returned when it came true."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}\n{tell()}"
+        time.sleep(0.05)
+    return found
+
+
+class Topic:
+    """A topic whose records are numbered by their offsets."""
+
+    def __init__(self, writer: Driver, name: str, partitions: int = PARTITIONS) -> None:
+        self.writer = writer
+        self.name = name
+        self.partitions = partitions
+        self.written: list[tuple[str, int, int]] = []
+        self.rounds = 0
+        writer.ask("create_topic", topic=name, partitions=partitions, configs={})
+
+    def write(self, per_partition: int = 5) -> list[tuple[str, int, int]]:
+        """As many more records in every partition; they are returned."""
+        offsets = [self.rounds + number for number in range(per_partition)]
+        self.rounds += per_partition
+        new = [(self.name, partition, offset) for partition in range(self.partitions) for offset in offsets]
+        records = [Record(value=b"%d" % offset, partition=partition) for _, partition, offset in new]
+        self.writer.produce(self.name, records)
+        self.written += new
+        return new
+
+
+def live(group: Group, kind: Kind, topic: Topic) -> None:
+    """Two members, a third, one less, then none; and one that goes on where they stopped. Nothing is read twice."""
+    topic.write()
+    first, _ = group.join(kind, topic.name), group.join(kind, topic.name)
+    group.wait_until_shared(topic.name)
+    group.wait_until_read(topic.written)
+
+    group.join(kind, topic.name)
+    group.wait_until_shared(topic.name)
+    topic.write()
+    group.wait_until_read(topic.written)
+
+    first.leave()
+    group.wait_until_shared(topic.name)
+    topic.write()
+    group.wait_until_read(topic.written)
+
+    group.leave()
+    topic.write()
+    group.join(kind, topic.name)
+    group.wait_until_read(topic.written)

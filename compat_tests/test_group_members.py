@@ -1,0 +1,148 @@
+"""Who belongs to a group: members with a fixed identity, killed ones, patterns, clients of all kinds, both protocols."""
+
+from collections.abc import Callable
+
+import pytest
+
+from compat_tests.conftest import Drivers
+from compat_tests.groups import Group, Kind, Topic, classic, eventually, new_protocol
+from compat_tests.harness import CLIENTS, Driver
+
+STATIC = {
+    "kafka-python-3": classic("kafka-python-3", "range"),
+    "kafka-python-2": classic("kafka-python-2", "range"),
+    "aiokafka": classic("aiokafka", "range"),
+    "confluent": classic("confluent-kafka", "range"),
+    "confluent consumer protocol": new_protocol("confluent-kafka"),
+    "java-3.9": classic("java-3.9", "range"),
+    "java-3.9 consumer protocol": new_protocol("java-3.9"),
+    "java-4.3": classic("java-4.3", "cooperative-sticky"),
+    "java-4.3 consumer protocol": new_protocol("java-4.3"),
+}
+
+
+@pytest.mark.parametrize("kind", STATIC.values(), ids=STATIC)
+def test_a_static_member_that_comes_back_disturbs_nobody_and_one_with_its_id_is_not_welcome(
+    kind: Kind, group: Group, topic: Topic
+) -> None:
+    away = group.join(kind, topic.name, **{"group.instance.id": "one"})
+    other = group.join(kind, topic.name, **{"group.instance.id": "two"})
+    before, undisturbed = group.wait_until_shared(topic.name)
+
+    away.leave()
+    back = group.join(kind, topic.name, **{"group.instance.id": "one"})
+    eventually(lambda: back.partitions() == before["assignment"], "its partitions are back", back.state)
+    for what in ("assignment", "generation", "revocations"):
+        assert other.state()[what] == undisturbed[what], what
+    topic.write()
+    group.wait_until_read(topic.written)
+
+    intruder = group.join(kind, topic.name, **{"group.instance.id": "two"})
+    # The classic protocol believes the newcomer, the consumer protocol the one who is there.
+    refused = intruder if "group.protocol" in kind.settings else other
+    error = eventually(lambda: refused.state()["error"], "one of the two is refused", group.states)
+    assert "instance" in error.lower() or "fenced" in error.lower(), error
+
+
+KILLED = {
+    "kafka-python-3": classic("kafka-python-3", "range"),
+    "aiokafka": classic("aiokafka", "range"),
+    "confluent cooperative": classic("confluent-kafka", "cooperative-sticky"),
+    "confluent consumer protocol": new_protocol("confluent-kafka"),
+}
+
+
+@pytest.mark.parametrize("kind", KILLED.values(), ids=KILLED)
+def test_the_partitions_of_a_killed_member_move_when_its_session_ends(
+    kind: Kind, group: Group, topic: Topic, another: Callable[[str], Driver], drivers: Drivers
+) -> None:
+    session = {"session.timeout.ms": 1_500}
+    if "group.protocol" in kind.settings:  # there the group says how long
+        configs = {f"consumer.{key}": str(value) for key, value in session.items()}
+        drivers["confluent-kafka"].ask("alter_group_configs", group=group.name, configs=configs)
+        session = {}
+    doomed = group.join(kind, topic.name, driver=another(kind.client), **session)
+    group.join(kind, topic.name, **session)
+    group.wait_until_shared(topic.name)
+    topic.write()
+    group.wait_until_read(topic.written)
+
+    group.left.append(doomed.state())
+    group.members.remove(doomed)
+    doomed.driver.kill()
+    group.wait_until_shared(topic.name)
+    topic.write()
+    group.wait_until_read(topic.written)
+
+
+PATTERNS = {
+    "kafka-python-3": (classic("kafka-python-3", "range"), False),
+    "kafka-python-2": (classic("kafka-python-2", "range"), False),
+    "aiokafka": (classic("aiokafka", "range"), False),
+    "confluent": (classic("confluent-kafka", "cooperative-sticky"), False),
+    "kcat": (classic("kcat", "range"), False),
+    "java-3.9": (classic("java-3.9", "range"), False),
+    "java-4.3 consumer protocol": (new_protocol("java-4.3"), False),
+    "java-4.3, matched by the broker": (new_protocol("java-4.3"), True),
+    "confluent, matched by the broker": (new_protocol("confluent-kafka"), True),
+}
+
+
+@pytest.mark.parametrize(("kind", "broker_matches"), PATTERNS.values(), ids=PATTERNS)
+def test_a_pattern_finds_the_topics_that_match_it(
+    kind: Kind, broker_matches: bool, group: Group, drivers: Drivers
+) -> None:
+    writer = drivers["kafka-python-3"]
+    first, second = (Topic(writer, f"{group.name}-matches-{number}", 2) for number in (1, 2))
+    other = Topic(writer, f"{group.name}-does-not", 2)
+    for topic in (first, second, other):
+        topic.write()
+    for _ in range(2):
+        group.join(kind, pattern=f"^{group.name}-m.*", broker_matches=broker_matches)
+    group.wait_until_shared(first.name, second.name, partitions=2)
+    group.wait_until_read(first.written + second.written)
+
+    if not broker_matches:  # a broker looks again only after ten seconds
+        third = Topic(writer, f"{group.name}-matches-3", 2)
+        group.wait_until_shared(first.name, second.name, third.name, partitions=2)
+
+
+def test_clients_of_all_kinds_share_one_group(group: Group, drivers: Drivers) -> None:
+    topic = Topic(drivers["kafka-python-3"], group.name, 2 * len(CLIENTS))
+    for client in CLIENTS:
+        group.join(classic(client.name, "range"), topic.name)
+    topic.write()
+    states = group.wait_until_shared(topic.name, partitions=topic.partitions)
+    assert {len(state["assignment"]) for state in states} == {2}
+    group.wait_until_read(topic.written)
+
+
+MIGRATIONS = {
+    "java-4.3, range": (classic("java-4.3", "range"), new_protocol("java-4.3", "range")),
+    "java-4.3, cooperative": (classic("java-4.3", "cooperative-sticky"), new_protocol("java-4.3")),
+    "java-3.9, eager": (classic("java-3.9", "sticky"), new_protocol("java-3.9")),
+    "confluent": (classic("confluent-kafka", "cooperative-sticky"), new_protocol("confluent-kafka")),
+}
+
+
+@pytest.mark.parametrize(("old", "new"), MIGRATIONS.values(), ids=MIGRATIONS)
+def test_a_group_moves_to_the_consumer_protocol_and_back_member_by_member(
+    old: Kind, new: Kind, group: Group, topic: Topic, drivers: Drivers
+) -> None:
+    def type_of_the_group() -> str:
+        kind: str = drivers["java-4.3"].ask("describe_group", group=group.name)["type"]
+        return kind
+
+    for _ in range(2):
+        group.join(old, topic.name)
+    group.wait_until_shared(topic.name)
+    for kind, during, after in ((new, "Consumer", "Consumer"), (old, "Consumer", "Classic")):
+        for leaving in list(group.members):
+            group.join(kind, topic.name)
+            group.wait_until_shared(topic.name)
+            assert type_of_the_group() == during
+            leaving.leave()
+            topic.write(2)
+            group.wait_until_shared(topic.name)
+            group.wait_until_read(topic.written)
+        assert type_of_the_group() == after
