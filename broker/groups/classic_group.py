@@ -1,17 +1,22 @@
 """The state of a classic group: who is in it, which generation it has, and what its members agreed on.
 
-Empty -> PreparingRebalance (members join) -> CompletingRebalance (the leader assigns) -> Stable, and from each of the
-last two back to PreparingRebalance. A group without members that finishes a rebalance is Empty. One that was deleted,
-or whose coordinator is elsewhere, is Dead.
-
 Nothing here decides; see `classic_groups`.
 """
 
-from collections.abc import Callable, Collection, Iterable
-from enum import StrEnum
+from collections.abc import Callable, Collection
 
 from barnabas.broker.groups.classic_answers import join_error, sync_error
 from barnabas.broker.groups.classic_member import ClassicMember, Protocols
+from barnabas.broker.groups.classic_protocols import ProtocolVotes
+from barnabas.broker.groups.classic_state import (
+    COMPLETING_REBALANCE,
+    DEAD,
+    EMPTY,
+    PREPARING_REBALANCE,
+    PREVIOUS_STATES,
+    STABLE,
+    ClassicGroupState,
+)
 from barnabas.broker.groups.classic_subscriptions import subscribed_topics
 from barnabas.broker.groups.group import GroupType
 from barnabas.broker.groups.result import GroupRecord
@@ -30,29 +35,6 @@ from barnabas.protocol.errors import (
 from barnabas.protocol.group_records import GroupMetadataKey
 from barnabas.protocol.messages.join_group import JoinGroupResponse
 from barnabas.protocol.messages.sync_group import SyncGroupResponse
-
-
-class ClassicGroupState(StrEnum):
-    EMPTY = "Empty"
-    PREPARING_REBALANCE = "PreparingRebalance"
-    COMPLETING_REBALANCE = "CompletingRebalance"
-    STABLE = "Stable"
-    DEAD = "Dead"
-
-
-EMPTY = ClassicGroupState.EMPTY
-PREPARING_REBALANCE = ClassicGroupState.PREPARING_REBALANCE
-COMPLETING_REBALANCE = ClassicGroupState.COMPLETING_REBALANCE
-STABLE = ClassicGroupState.STABLE
-DEAD = ClassicGroupState.DEAD
-
-PREVIOUS_STATES = {
-    EMPTY: (PREPARING_REBALANCE,),
-    PREPARING_REBALANCE: (EMPTY, COMPLETING_REBALANCE, STABLE),
-    COMPLETING_REBALANCE: (PREPARING_REBALANCE,),
-    STABLE: (COMPLETING_REBALANCE,),
-    DEAD: tuple(ClassicGroupState),
-}
 
 
 class ClassicGroup:
@@ -98,8 +80,7 @@ class ClassicGroup:
         """The leader's assignment of this generation is being written."""
         self.rebalance_start_ms = 0
         self.awaiting_join_count = 0
-        self._supporters: dict[str, int] = {}
-        """How many members support each protocol."""
+        self._votes = ProtocolVotes()
 
     # ---- members
 
@@ -120,7 +101,7 @@ class ClassicGroup:
         if self.leader_id is None:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
-        self._count_protocols(member, 1)
+        self._votes.add(member.protocols)
         self.pending_members.discard(member.member_id)
 
     def remove(self, member_id: str) -> None:
@@ -129,7 +110,7 @@ class ClassicGroup:
         if member is not None:
             self.answer_join(member, join_error(ErrorCode.UNKNOWN_MEMBER_ID))
             self.answer_sync(member, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
-            self._count_protocols(member, -1)
+            self._votes.remove(member.protocols)
             if member.group_instance_id is not None:
                 del self.static_members[member.group_instance_id]
         if self.is_leader(member_id):
@@ -165,9 +146,9 @@ class ClassicGroup:
     def update(
         self, member: ClassicMember, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int
     ) -> None:
-        self._count_protocols(member, -1)
+        self._votes.remove(member.protocols)
         member.protocols = protocols
-        self._count_protocols(member, 1)
+        self._votes.add(member.protocols)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
@@ -256,34 +237,18 @@ class ClassicGroup:
         """Whether somebody who can do these may join: there must be one that every member can do."""
         if self.state is EMPTY:
             return bool(protocol_type) and bool(names)
-        return self.protocol_type == protocol_type and any(self._is_common(name) for name in names)
+        return self.protocol_type == protocol_type and any(map(self._votes.is_common, names))
 
     def select_protocol(self) -> str:
-        """Members vote among those that all support. The earliest vote breaks a tie."""
-        candidates = {name for name in self._supporters if self._is_common(name)}
-        votes: dict[str, int] = {}
-        for member in self.members.values():
-            name = member.vote(candidates)
-            votes[name] = votes.get(name, 0) + 1
-        return max(votes, key=votes.__getitem__)
-
-    def _is_common(self, name: str) -> bool:
-        return self._supporters.get(name, 0) == len(self.members)
-
-    def _count_protocols(self, member: ClassicMember, change: int) -> None:
-        for name in {name for name, _ in member.protocols}:
-            self._supporters[name] = self._supporters.get(name, 0) + change
-            if not self._supporters[name]:
-                del self._supporters[name]
+        return self._votes.select(member.protocols for member in self.members.values())
 
     def compute_subscribed_topics(self) -> None:
         if self.protocol_type != PROTOCOL_TYPE or (self.members and self.protocol_name is None):
             self.subscribed_topics = None
         else:
-            self.subscribed_topics = subscribed_topics(self._metadata())
-
-    def _metadata(self) -> Iterable[bytes]:
-        return [member.metadata(self.protocol_name) for member in self.members.values()]
+            self.subscribed_topics = subscribed_topics(
+                member.metadata(self.protocol_name) for member in self.members.values()
+            )
 
     # ---- what every group answers for
 

@@ -10,11 +10,12 @@ This is the door; `classic_join`, `classic_sync` and `classic_leave` decide, `cl
 """
 
 from barnabas.broker.groups.classic_answers import UNKNOWN_MEMBER_ID, join_error
-from barnabas.broker.groups.classic_group import DEAD, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroup
+from barnabas.broker.groups.classic_group import ClassicGroup
 from barnabas.broker.groups.classic_join import ClassicJoin
-from barnabas.broker.groups.classic_leave import ClassicLeave, unknown_group
+from barnabas.broker.groups.classic_leave import ClassicLeave
 from barnabas.broker.groups.classic_rebalance import ClassicRebalance
 from barnabas.broker.groups.classic_records import group_from_record, new_group_record
+from barnabas.broker.groups.classic_state import DEAD, EMPTY, PREPARING_REBALANCE, STABLE
 from barnabas.broker.groups.classic_sync import ClassicSync
 from barnabas.broker.groups.context import ClientInfo, GroupContext
 from barnabas.broker.groups.result import Result
@@ -91,11 +92,7 @@ class ClassicGroups:
         )
 
     def leave(self, request: LeaveGroupRequest, client: ClientInfo) -> Result[LeaveGroupResponse]:
-        try:
-            group = self._existing(request.group_id)
-        except UnknownMemberId:
-            return Result(unknown_group(request, client.api_version))
-        return self._leave.leave(group, request, client)
+        return self._leave.leave(self._existing(request.group_id), request, client)
 
     def describe(self, group: ClassicGroup) -> DescribedGroup:
         """What members can do is told once they agree on how."""

@@ -10,14 +10,7 @@
 from collections.abc import Sequence
 
 from barnabas.broker.groups.classic_answers import UNKNOWN_MEMBER_ID, join_error
-from barnabas.broker.groups.classic_group import (
-    COMPLETING_REBALANCE,
-    DEAD,
-    EMPTY,
-    PREPARING_REBALANCE,
-    STABLE,
-    ClassicGroup,
-)
+from barnabas.broker.groups.classic_group import ClassicGroup
 from barnabas.broker.groups.classic_member import ClassicMember, Protocols
 from barnabas.broker.groups.classic_rebalance import (
     NEW_MEMBER_JOIN_TIMEOUT_MS,
@@ -25,6 +18,7 @@ from barnabas.broker.groups.classic_rebalance import (
     Records,
     join_answer,
 )
+from barnabas.broker.groups.classic_state import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE
 from barnabas.broker.groups.classic_static_member import StaticReplacement
 from barnabas.broker.groups.context import ClientInfo, GroupContext
 from barnabas.broker.groups.result import Result

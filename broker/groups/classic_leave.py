@@ -3,7 +3,8 @@
 from barnabas.broker.groups.classic_answers import UNKNOWN_MEMBER_ID
 from barnabas.broker.groups.classic_group import ClassicGroup
 from barnabas.broker.groups.classic_join import client_reason
-from barnabas.broker.groups.classic_rebalance import ClassicRebalance
+from barnabas.broker.groups.classic_rebalance import ClassicRebalance, Records
+from barnabas.broker.groups.classic_state import EMPTY
 from barnabas.broker.groups.context import ClientInfo
 from barnabas.broker.groups.result import Result
 from barnabas.protocol.errors import ErrorCode, KafkaError, UnknownMemberId
@@ -34,7 +35,9 @@ class ClassicLeave:
             except KafkaError as error:
                 error_code = error.code
             responses.append(_response(identity, error_code))
-        records = self._rebalance.prepare_or_complete(group, f"{', '.join(left)} left") if left else ()
+        records: Records = ()
+        if left and group.state is not EMPTY:  # an empty group may have members that were about to join
+            records = self._rebalance.prepare_or_complete(group, f"{', '.join(left)} left")
         return Result(
             leave_answer(responses, client.api_version),
             records,
@@ -63,12 +66,6 @@ def leave_answer(responses: list[MemberResponse], api_version: int) -> LeaveGrou
     if api_version >= _TAKES_MANY:
         return LeaveGroupResponse(error_code=ErrorCode.NONE, members=responses)
     return LeaveGroupResponse(error_code=responses[0].error_code)
-
-
-def unknown_group(request: LeaveGroupRequest, api_version: int) -> LeaveGroupResponse:
-    """Nobody is a member of a group that is not there."""
-    unknown = [_response(identity, ErrorCode.UNKNOWN_MEMBER_ID) for identity in identities(request, api_version)]
-    return leave_answer(unknown, api_version)
 
 
 def _response(identity: MemberIdentity, error_code: ErrorCode) -> MemberResponse:

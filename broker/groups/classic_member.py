@@ -1,7 +1,5 @@
 """One member of a classic group, and the answers that it waits for."""
 
-from collections.abc import Container
-
 from barnabas.broker.promise import Promise
 from barnabas.protocol.messages.describe_groups import DescribedGroupMember
 from barnabas.protocol.messages.join_group import JoinGroupResponse
@@ -67,10 +65,6 @@ class ClassicMember:
             if name == protocol_name:
                 return metadata
         raise AssertionError(f"{self.member_id} does not support the protocol {protocol_name}")
-
-    def vote(self, candidates: Container[str]) -> str:
-        """The protocol that it likes best among the candidates."""
-        return next(name for name, _ in self.protocols if name in candidates)
 
     def describe(self, protocol_name: str | None) -> DescribedGroupMember:
         """Without metadata if there is no protocol to choose it by."""

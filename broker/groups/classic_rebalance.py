@@ -11,16 +11,10 @@ What a function returns are records to be written: a group that has lost its las
 from collections.abc import Iterable, Sequence
 
 from barnabas.broker.groups.classic_answers import join_error, sync_error
-from barnabas.broker.groups.classic_group import (
-    COMPLETING_REBALANCE,
-    DEAD,
-    EMPTY,
-    PREPARING_REBALANCE,
-    STABLE,
-    ClassicGroup,
-)
+from barnabas.broker.groups.classic_group import ClassicGroup
 from barnabas.broker.groups.classic_member import ClassicMember
 from barnabas.broker.groups.classic_records import group_metadata_record
+from barnabas.broker.groups.classic_state import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE
 from barnabas.broker.groups.context import GroupContext
 from barnabas.broker.groups.result import GroupRecord, Result
 from barnabas.broker.groups.timers import TimerKey
@@ -227,7 +221,8 @@ class ClassicRebalance:
         took_ms = max(self._context.now_ms() - group.rebalance_start_ms, 0)
         outcome = "is empty"
         if group.members:
-            outcome = f"is stable, {len(group.members)} members share it by {group.protocol_name}"
+            count = "1 member" if len(group.members) == 1 else f"{len(group.members)} members"
+            outcome = f"is stable with {count} and the protocol {group.protocol_name}"
         self._context.report.info(
             f"Group {group.group_id} has generation {group.generation_id} after {took_ms} ms: it {outcome}",
             group_id=group.group_id,

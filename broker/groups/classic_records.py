@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
-from barnabas.broker.groups.classic_group import EMPTY, STABLE, ClassicGroup
+from barnabas.broker.groups.classic_group import ClassicGroup
 from barnabas.broker.groups.classic_member import ClassicMember
+from barnabas.broker.groups.classic_state import EMPTY, STABLE
 from barnabas.broker.groups.result import GroupRecord
 from barnabas.protocol.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 

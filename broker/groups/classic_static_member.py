@@ -4,10 +4,11 @@ In a stable group whose protocol stays the same nobody else has to join again. T
 before the member is told of it; if that fails, the old id is the member again.
 """
 
-from barnabas.broker.groups.classic_group import STABLE, ClassicGroup
+from barnabas.broker.groups.classic_group import ClassicGroup
 from barnabas.broker.groups.classic_member import ClassicMember
 from barnabas.broker.groups.classic_rebalance import ClassicRebalance, join_answer
 from barnabas.broker.groups.classic_records import group_metadata_record
+from barnabas.broker.groups.classic_state import STABLE
 from barnabas.broker.groups.result import Result
 from barnabas.broker.promise import Promise
 from barnabas.protocol.errors import KafkaError

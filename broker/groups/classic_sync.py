@@ -3,9 +3,10 @@
 Nobody learns of an assignment before it is stored. If it cannot be stored, nobody owns anything and all join again.
 """
 
-from barnabas.broker.groups.classic_group import COMPLETING_REBALANCE, PREPARING_REBALANCE, STABLE, ClassicGroup
+from barnabas.broker.groups.classic_group import ClassicGroup
 from barnabas.broker.groups.classic_rebalance import ClassicRebalance
 from barnabas.broker.groups.classic_records import group_metadata_record
+from barnabas.broker.groups.classic_state import COMPLETING_REBALANCE, PREPARING_REBALANCE, STABLE
 from barnabas.broker.groups.result import Result
 from barnabas.broker.promise import Promise
 from barnabas.protocol.errors import (
