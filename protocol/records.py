@@ -209,7 +209,7 @@ def set_max_timestamp(batch: memoryview, timestamp_type_log_append_time: bool, m
 def iter_records(batch: Buffer, *, max_decompressed_bytes: int) -> Iterator[Record]:
     """The records in order. Nonsense may show only at the end: who must refuse a bad batch reads it whole first."""
     header = header_at(batch)
-    data = _records_data(batch, header, max_decompressed_bytes)
+    data = records_data(batch, header, max_decompressed_bytes)
     position = 0
     delta_min = 0
     try:
@@ -233,7 +233,7 @@ def has_null_key(batch: Buffer, max_decompressed_bytes: int) -> bool:
     Varints of one byte, and offset deltas of two, are passed here: a call for each would take most of the time.
     """
     header = header_at(batch)
-    data = _records_data(batch, header, max_decompressed_bytes)
+    data = records_data(batch, header, max_decompressed_bytes)
     position, size = 0, len(data)
     try:
         for _ in range(header.records_count):
@@ -241,16 +241,16 @@ def has_null_key(batch: Buffer, max_decompressed_bytes: int) -> bool:
                 position += 1
                 end = position + (length >> 1)
             else:
-                end, position = _record_extent(data, position)
-            position = position + 2 if data[position + 1] < 0x80 else _unsigned(data, position + 1, 64)[1]
+                end, position = record_extent(data, position)
+            position = position + 2 if data[position + 1] < 0x80 else unsigned_varint(data, position + 1, 64)[1]
             if data[position] < 0x80:
                 position += 1
             elif data[position + 1] < 0x80:
                 position += 2
             else:
-                position = _unsigned(data, position, 32)[1]
+                position = unsigned_varint(data, position, 32)[1]
             if (length := data[position]) >= 0x80:
-                length = _unsigned(data, position, 32)[0]
+                length = unsigned_varint(data, position, 32)[0]
             if length & 1:
                 return True
             position = end
@@ -259,7 +259,7 @@ def has_null_key(batch: Buffer, max_decompressed_bytes: int) -> bool:
     return False
 
 
-def _records_data(batch: Buffer, header: BatchHeader, max_decompressed_bytes: int) -> bytes:
+def records_data(batch: Buffer, header: BatchHeader, max_decompressed_bytes: int) -> bytes:
     """The records' bytes, decompressed. Those that are not compressed are in memory already and need no bound."""
     if header.magic != MAGIC:
         raise CorruptMessage(f"magic {header.magic} instead of {MAGIC}")
@@ -274,9 +274,9 @@ def _records_data(batch: Buffer, header: BatchHeader, max_decompressed_bytes: in
     return decompress(codec, view, max_bytes=max_decompressed_bytes) if codec else bytes(view)
 
 
-def _record_extent(data: bytes, position: int) -> tuple[int, int]:
+def record_extent(data: bytes, position: int) -> tuple[int, int]:
     """Where the record at `position` ends, and where it begins behind its length."""
-    length, position = _unsigned(data, position, 32)
+    length, position = unsigned_varint(data, position, 32)
     end = position + (length >> 1)
     if length & 1 or end > len(data):
         raise CorruptMessage(f"a record of {_signed(length)} bytes where {len(data) - position} are left")
@@ -289,10 +289,10 @@ def _record_at(data: bytes, position: int, header: BatchHeader) -> tuple[int, Re
     A slice beyond the data is cut short, but the position behind it is not, and then differs from the record's end.
     Varints of one byte, the most frequent ones, are read here: a call for each would double the time.
     """
-    end, position = _record_extent(data, position)
-    delta, position = _unsigned(data, position + 1, 64)  # behind the attributes, of which none is in use
+    end, position = record_extent(data, position)
+    delta, position = unsigned_varint(data, position + 1, 64)  # behind the attributes, of which none is in use
     timestamp = header[8] if header[5] & LOG_APPEND_TIME_FLAG else _timestamp(header, delta)
-    delta, position = _unsigned(data, position, 32)
+    delta, position = unsigned_varint(data, position, 32)
     offset_delta = delta >> 1 ^ -(delta & 1)
     if (length := data[position]) < 0x80 and not length & 1:
         key: bytes | None = data[position + 1 : (position := position + 1 + (length >> 1))]
@@ -320,7 +320,7 @@ def _timestamp(header: BatchHeader, delta: int) -> int:
 
 
 def _nullable_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
-    length, position = _unsigned(data, position, 32)
+    length, position = unsigned_varint(data, position, 32)
     if length & 1:
         if length != 1:
             raise CorruptMessage(f"a field of {_signed(length)} bytes")
@@ -330,7 +330,7 @@ def _nullable_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
 
 
 def _headers(data: bytes, position: int) -> tuple[tuple[Header, ...], int]:
-    count, position = _unsigned(data, position, 32)
+    count, position = unsigned_varint(data, position, 32)
     if count & 1 or count >> 1 > len(data) - position:
         raise CorruptMessage(f"{_signed(count)} headers where {len(data) - position} bytes are left")
     headers = []
@@ -343,7 +343,7 @@ def _headers(data: bytes, position: int) -> tuple[tuple[Header, ...], int]:
     return tuple(headers), position
 
 
-def _unsigned(data: bytes, position: int, bits: int) -> tuple[int, int]:
+def unsigned_varint(data: bytes, position: int, bits: int) -> tuple[int, int]:
     """The varint at `position`, zigzag not undone: odd means negative. IndexError if the data ends first."""
     value = data[position]
     if value < 0x80:
@@ -414,15 +414,15 @@ def _encode_records(
         timestamps.append(timestamp)
         body.clear()
         body.append(0)
-        _put_varint(body, timestamp - timestamps[0])
-        _put_varint(body, offset_delta)
+        put_varint(body, timestamp - timestamps[0])
+        put_varint(body, offset_delta)
         _put_nullable_bytes(body, key)
         _put_nullable_bytes(body, value)
-        _put_varint(body, len(headers))
+        put_varint(body, len(headers))
         for header_key, header_value in headers:
             _put_nullable_bytes(body, header_key.encode(errors="surrogateescape"))
             _put_nullable_bytes(body, header_value)
-        _put_varint(data, len(body))
+        put_varint(data, len(body))
         data += body
     return data, timestamps
 
@@ -431,11 +431,11 @@ def _put_nullable_bytes(body: bytearray, value: bytes | None) -> None:
     if value is None:
         body.append(1)
     else:
-        _put_varint(body, len(value))
+        put_varint(body, len(value))
         body += value
 
 
-def _put_varint(body: bytearray, value: int) -> None:
+def put_varint(body: bytearray, value: int) -> None:
     zigzag = value << 1 if value >= 0 else (-value << 1) - 1
     while zigzag > 0x7F:
         body.append(zigzag & 0x7F | 0x80)

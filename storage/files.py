@@ -64,6 +64,8 @@ class Files(Protocol):
 
     def modified_ms(self, path: str) -> int: ...
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None: ...
+
     def listdir(self, path: str) -> list[str]: ...
 
     def scandir(self, path: str) -> list[DirEntry]: ...
@@ -203,6 +205,9 @@ class OsFiles:
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def listdir(self, path: str) -> list[str]:
         return os.listdir(path)

@@ -17,6 +17,8 @@ from barnabas.protocol.errors import KafkaStorageError, OffsetOutOfRange, Record
 from barnabas.protocol.records import NO_TIMESTAMP, set_offsets
 from barnabas.protocol.types import TopicPartition, Uuid
 from barnabas.storage import retention
+from barnabas.storage.cleanable import Cleanable, find_cleanable
+from barnabas.storage.compaction_job import CleanedSegment
 from barnabas.storage.files import FileSlice
 from barnabas.storage.flush import FULL_DISK, FlushPlan, GroupCommit, Then
 from barnabas.storage.log_config import LogConfig
@@ -27,6 +29,7 @@ from barnabas.storage.producer_state import BatchMetadata, ProducerEntry, end_tr
 from barnabas.storage.recovery import LoadedLog
 from barnabas.storage.segment import DELETED_SUFFIX, Segment, TornTail
 from barnabas.storage.segment_list import SegmentList
+from barnabas.storage.segment_swap import SegmentSwap
 from barnabas.storage.unflushed import Unflushed
 from barnabas.storage.validation import AppendOrigin, Batches, stamp_log_append_time, validate
 
@@ -41,6 +44,10 @@ class AppendInfo(NamedTuple):
     """The batch was stored before; these are the offsets it got then."""
 
 
+class SegmentsChanged(Exception):
+    """What was compacted is no longer part of the log as it was: the result is of no use."""
+
+
 class Log:
     __slots__ = (
         "_config",
@@ -49,6 +56,7 @@ class Log:
         "_leader_epochs",
         "_log_dir",
         "_segments",
+        "_swap",
         "_unflushed",
         "high_watermark",
         "is_closed",
@@ -86,12 +94,16 @@ class Log:
         self._unflushed = Unflushed(self.path, loaded.segments, has_durable_names=loaded.has_durable_names)
         self._group_commit = GroupCommit(self, log_dir.clock, log_dir.workers)
         self._deadlines = LogDeadlines()
+        self._swap: SegmentSwap | None = None
+        """A cleaned segment is taking its place: until it has, no segment's files are deleted."""
         self._start()
 
     def _start(self) -> None:
         if self.log_end_offset > self.log_start_offset:
             initial_delay_ms = self._log_dir.config.log_initial_task_delay_ms
             self._deadlines.retention_ms = self._log_dir.clock.now_ms() + initial_delay_ms
+            if self._config.compact and len(self._segments) > 1:
+                self._deadlines.compaction_ms = self._deadlines.retention_ms
             self._reschedule()
         if self._unflushed:
             self._group_commit.start_soon()
@@ -105,6 +117,7 @@ class Log:
         if config != self._config:
             self._config = config
             self._deadlines.retention_ms = NEVER_MS
+            self._deadlines.compaction_ms = self._log_dir.clock.now_ms() if config.compact else NEVER_MS
             self._reschedule()
 
     @property
@@ -351,6 +364,8 @@ class Log:
         if plan.postponed is None:
             point = self._unflushed.recovery_point_to_checkpoint(self.recovery_point, self._segments.active)
             self._log_dir.set_recovery_point(self.topic_partition, point)
+        if plan.sealed and plan.postponed is None and self._config.compact:
+            self.look_at_dirt_at(self._log_dir.clock.now_ms())
         if plan.deleted:
             # Under their new names the files wait for those who may still want to look at them.
             paths = [path + DELETED_SUFFIX for paths in plan.deleted for path in paths]
@@ -412,7 +427,7 @@ class Log:
             self._log_dir.set_log_start_offset(self.topic_partition, offset)
 
     def _delete_segments(self, count: int) -> None:
-        if count == 0:
+        if count == 0 or self._swap is not None:
             return
         for segment in self._segments.remove_first(count):
             self._unflushed.deleted(segment)
@@ -420,6 +435,87 @@ class Log:
                 self._log_dir.cache.forget(path)
         self._tell(f"deleted {count} segments, the log starts at offset {self.log_start_offset}", segments=count)
         self._group_commit.start_soon()
+
+    # ---- compaction
+
+    @property
+    def first_dirty_offset(self) -> int:
+        """Below it every key has one record, as far as closed segments go."""
+        offset = self._log_dir.cleaner_offsets.get(self.topic_partition, self.log_start_offset)
+        return offset if self.log_start_offset <= offset <= self.log_end_offset else self.log_start_offset
+
+    def cleanable(self, now_ms: int) -> Cleanable:
+        return find_cleanable(
+            self._segments,
+            self._config,
+            first_dirty_offset=self.first_dirty_offset,
+            last_stable_offset=self.last_stable_offset,
+            recovery_point=self.recovery_point,
+            now_ms=now_ms,
+            largest_timestamp=self._largest_timestamp,
+        )
+
+    def look_at_dirt_at(self, time_ms: int) -> None:
+        self._deadlines.compaction_ms = min(self._deadlines.compaction_ms, time_ms)
+        self._reschedule()
+
+    def _look_at_dirt(self, now_ms: int) -> None:
+        self._deadlines.compaction_ms = NEVER_MS
+        if not self._config.compact:
+            return
+        try:
+            found = self.cleanable(now_ms)
+        except OSError as error:
+            raise self._log_dir.go_offline(error) from error
+        if found.is_due:
+            self._log_dir.cleaner.offer(self.topic_partition, found.dirty_ratio)
+        elif found.look_again_ms is not None:
+            self._deadlines.compaction_ms = found.look_again_ms
+
+    def swap(self, cleaned: CleanedSegment, then: Then) -> None:
+        """Puts a cleaned segment in its place and calls back. SegmentsChanged if those it replaces are not there."""
+        self._check_available()
+        slots = self._segments.slots_of(cleaned.replaced)
+        if slots is None:
+            raise SegmentsChanged(f"{self.topic_partition}: segments were deleted while they were compacted")
+        old = self._segments.in_slots(slots)
+        new = Segment(self.path, cleaned.base_offset, self._log_dir.cache, old[-1].created_ms)
+        new.load_closed(cleaned.size_bytes, cleaned.index_bytes, cleaned.time_index_bytes)
+        end_offset = self._segments[slots.stop].base_offset
+        self._swap = SegmentSwap(
+            self._log_dir,
+            old,
+            new,
+            checkpoint=self._log_dir.checkpoint_with(self.topic_partition, end_offset),
+            install=self._install,
+            then=lambda error: self._swapped(then, error),
+        )
+        self._swap.start()
+
+    def _install(self, swap: SegmentSwap) -> None:
+        slots = self._segments.slots_of([segment.base_offset for segment in swap.old])
+        assert slots is not None, "nothing is deleted meanwhile"
+        self._segments.replace(slots, swap.new)
+        for segment in swap.old:
+            for path in segment.paths:
+                self._log_dir.cache.forget(path)
+
+    def _swapped(self, then: Then, error: BaseException | None) -> None:
+        swap, self._swap = self._swap, None
+        assert swap is not None, "whoever cancels it is not called back"
+        if error is None:
+            files, delay_ms = swap.retired_files(), self._config.file_delete_delay_ms
+            self._log_dir.clock.call_later(delay_ms, self._log_dir.remove_in_worker, files)
+        elif swap.is_installed or not (isinstance(error, OSError) and error.errno in FULL_DISK):
+            error = self._log_dir.go_offline(error)
+        self._delete_segments(self._segments.count_below(self.log_start_offset))
+        then(error)
+
+    def _cancel_swap(self) -> None:
+        if self._swap is not None:
+            self._swap.cancel()
+            self._swap = None
+        self._log_dir.cleaner.forget(self.topic_partition)
 
     # ---- deadlines
 
@@ -455,6 +551,8 @@ class Log:
             self.producers.remove_expired(now_ms, self._log_dir.config.producer_id_expiration_ms)
         if deadlines.retention_ms <= now_ms:
             self.enforce_retention(now_ms)
+        if deadlines.compaction_ms <= now_ms:
+            self._look_at_dirt(now_ms)
         self._reschedule()
 
     # ---- the end
@@ -474,6 +572,7 @@ class Log:
         """What is left to be written, once what is at work is done. Nothing may be appended after it."""
         if self.is_closed:
             return None
+        self._cancel_swap()
         self._group_commit.finish()
         active = self._segments.active
         has_nothing_new = active.is_sealed and self.log_end_offset == self.recovery_point and not self._unflushed
@@ -496,6 +595,7 @@ class Log:
     def abandon(self) -> None:
         """Its directory is about to be renamed and deleted: nothing of it is worth writing any more."""
         if not self.is_closed:
+            self._cancel_swap()
             self._group_commit.cancel()
             self._let_go()
 

@@ -1,4 +1,4 @@
-"""When a log wants to be looked at again: for a background flush, for retention, for producers that fell silent.
+"""When a log wants to be looked at again: for a flush, for retention, for compaction, for producers that fell silent.
 
 Nothing looks at all logs in turn. Each says its next deadline, and only when it has one: an empty log has none.
 """
@@ -11,7 +11,7 @@ NO_FLUSH_MS = 2**63 - 1
 
 
 class LogDeadlines:
-    __slots__ = ("are_settled", "expiration_ms", "flush_ms", "retention_ms", "scheduled_ms")
+    __slots__ = ("are_settled", "compaction_ms", "expiration_ms", "flush_ms", "retention_ms", "scheduled_ms")
 
     def __init__(self) -> None:
         self.are_settled = False
@@ -19,6 +19,7 @@ class LogDeadlines:
         self.flush_ms = NEVER_MS
         self.retention_ms = NEVER_MS
         self.expiration_ms = NEVER_MS
+        self.compaction_ms = NEVER_MS
         self.scheduled_ms = NEVER_MS
         """The earliest one, as it was last asked for."""
 
@@ -43,7 +44,7 @@ class LogDeadlines:
 
     def to_schedule(self) -> int | None:
         """The deadline to ask for, if it is sooner than the one that was asked for."""
-        next_ms = min(self.flush_ms, self.retention_ms, self.expiration_ms)
+        next_ms = min(self.flush_ms, self.retention_ms, self.expiration_ms, self.compaction_ms)
         if next_ms >= self.scheduled_ms:
             return None
         self.scheduled_ms = next_ms

@@ -3,8 +3,8 @@
 Rules:
 - An I/O error that casts doubt on the disk takes the whole dir offline: its logs answer KAFKA_STORAGE_ERROR, those of
   other dirs go on. It comes back only with a restart, which recovers it.
-- Recovery points and log start offsets are kept in two dicts as they change and written out together, at most once an
-  interval, only if something changed, in a worker.
+- Recovery points, log start offsets and how far each log is compacted are kept in dicts as they change and written out
+  together, at most once an interval, only what changed, in a worker. Compaction does not wait for the interval.
 - Below the floor of free bytes clients append nothing; reading goes on, and so does what the broker writes itself. The
   free space is asked for seldom: between two questions the dir lives on the credit it was given.
 """
@@ -15,11 +15,18 @@ from typing import NamedTuple, Protocol
 
 from barnabas.protocol.errors import KafkaStorageError
 from barnabas.protocol.types import TopicPartition
-from barnabas.storage.checkpoints import LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, encode_offsets
+from barnabas.storage.checkpoints import (
+    CLEANER_OFFSET_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    encode_offsets,
+)
 from barnabas.storage.file_cache import FileCache
 from barnabas.storage.files import Files, replace_file
 from barnabas.storage.metadata_files import MetaProperties
 from barnabas.storage.seams import Clock, Report, Timer, Workers
+
+Then = Callable[[BaseException | None], None]
 
 _SPACE_CHECK_BYTES = 64 << 20
 _SPACE_CHECK_MS = 1_000
@@ -39,6 +46,11 @@ class LogManagerConfig(NamedTuple):
     """A stop with this many logs to write syncs the whole disk instead of each log's files."""
     free_bytes_min: int = 0
     """The floor of free space below which nothing is appended."""
+    log_cleaner_enable: bool = True
+    log_cleaner_backoff_ms: int = 15_000
+    log_cleaner_dedupe_buffer_size: int = 134_217_728
+    log_cleaner_io_buffer_load_factor: float = 0.9
+    log_cleaner_io_max_bytes_per_second: float = float("inf")
 
 
 class Deadlines(Protocol):
@@ -47,17 +59,27 @@ class Deadlines(Protocol):
     def schedule(self, topic_partition: TopicPartition, deadline_ms: int) -> None: ...
 
 
+class Dirt(Protocol):
+    """Where a log says that compaction is worth it, or that there is nothing to compact any more."""
+
+    def offer(self, topic_partition: TopicPartition, dirty_ratio: float) -> None: ...
+
+    def forget(self, topic_partition: TopicPartition) -> None: ...
+
+
 class LogDir:
     __slots__ = (
         "_checkpoint_is_dirty",
         "_checkpoint_lock",
         "_checkpoint_timer",
-        "_checkpoint_written",
         "_checkpoints",
         "_credit_bytes",
         "_is_short_of_space",
         "_next_space_check_ms",
+        "_written",
         "cache",
+        "cleaner",
+        "cleaner_offsets",
         "clock",
         "config",
         "deadlines",
@@ -84,6 +106,7 @@ class LogDir:
         report: Report,
         config: LogManagerConfig,
         deadlines: Deadlines,
+        cleaner: Dirt,
     ) -> None:
         self.path = path
         self.files = files
@@ -93,6 +116,7 @@ class LogDir:
         self.report = report
         self.config = config
         self.deadlines = deadlines
+        self.cleaner = cleaner
         self.error: BaseException | None = None
         """Why the dir is offline."""
         self.on_offline: Callable[[LogDir], None] | None = None
@@ -100,11 +124,13 @@ class LogDir:
         self.meta_properties: MetaProperties | None = None
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_start_offsets: dict[TopicPartition, int] = {}
+        self.cleaner_offsets: dict[TopicPartition, int] = {}
+        """How far each log was compacted."""
+        self._written = Checkpoint(0, {}, {}, {})
         self._checkpoint_is_dirty = False
         self._checkpoint_timer: Timer | None = None
         self._checkpoint_lock = threading.Lock()
         self._checkpoints = 0
-        self._checkpoint_written = 0
         self._credit_bytes = 0
         self._is_short_of_space = False
         self._next_space_check_ms = 0
@@ -169,11 +195,30 @@ class LogDir:
             self.log_start_offsets[topic_partition] = offset
             self._checkpoint_later()
 
+    def set_cleaner_offset(self, topic_partition: TopicPartition, offset: int, then: Then) -> None:
+        """Calls back when it is on disk, or with why it is not: it will be tried again then."""
+        self.cleaner_offsets[topic_partition] = offset
+        checkpoint = self._checkpoint()
+
+        def written(_: None, error: BaseException | None) -> None:
+            if error is not None:
+                self._checkpoint_later()
+            then(error)
+
+        self.workers.run(lambda: self.write(checkpoint), written)
+
+    def checkpoint_with(self, topic_partition: TopicPartition, recovery_point: int) -> "Checkpoint | None":
+        """What must be written so that a start knows that everything below the offset was durable; None if it is."""
+        if self._written.recovery_points.get(topic_partition, 0) >= recovery_point:
+            return None
+        if self.recovery_points.get(topic_partition, 0) < recovery_point:
+            self.set_recovery_point(topic_partition, recovery_point)
+        return self._checkpoint()
+
     def forget(self, topic_partition: TopicPartition) -> None:
-        if self.recovery_points.pop(topic_partition, None) is not None:
-            self._checkpoint_later()
-        if self.log_start_offsets.pop(topic_partition, None) is not None:
-            self._checkpoint_later()
+        for offsets in (self.recovery_points, self.log_start_offsets, self.cleaner_offsets):
+            if offsets.pop(topic_partition, None) is not None:
+                self._checkpoint_later()
 
     def _checkpoint_later(self) -> None:
         self._checkpoint_is_dirty = True
@@ -185,7 +230,7 @@ class LogDir:
         if self.error is None:
             self._checkpoint_is_dirty = False
             checkpoint = self._checkpoint()
-            self.workers.run(lambda: self._write(checkpoint), self._checkpointed)
+            self.workers.run(lambda: self.write(checkpoint), self._checkpointed)
 
     def _checkpointed(self, _: None, error: BaseException | None) -> None:
         self._checkpoint_timer = None
@@ -198,19 +243,26 @@ class LogDir:
         """At once, when the broker stops: no timer is left behind."""
         if self._checkpoint_timer is not None:
             self._checkpoint_timer.cancel()
-        self._write(self._checkpoint())
+        self.write(self._checkpoint())
 
     def _checkpoint(self) -> "Checkpoint":
         self._checkpoints += 1
-        return Checkpoint(self._checkpoints, dict(self.recovery_points), dict(self.log_start_offsets))
+        return Checkpoint(
+            self._checkpoints, dict(self.recovery_points), dict(self.log_start_offsets), dict(self.cleaner_offsets)
+        )
 
-    def _write(self, checkpoint: "Checkpoint") -> None:
+    def write(self, checkpoint: "Checkpoint") -> None:
         """A worker that comes late, when the broker has stopped meanwhile, must not put an old one over the last."""
         with self._checkpoint_lock:
-            if checkpoint.number > self._checkpoint_written:
-                self._replace(LOG_START_OFFSET_CHECKPOINT, checkpoint.log_start_offsets)
-                self._replace(RECOVERY_POINT_CHECKPOINT, checkpoint.recovery_points)
-                self._checkpoint_written = checkpoint.number
+            if checkpoint.number > self._written.number:
+                written = self._written
+                if checkpoint.log_start_offsets != written.log_start_offsets or not written.number:
+                    self._replace(LOG_START_OFFSET_CHECKPOINT, checkpoint.log_start_offsets)
+                if checkpoint.recovery_points != written.recovery_points or not written.number:
+                    self._replace(RECOVERY_POINT_CHECKPOINT, checkpoint.recovery_points)
+                if checkpoint.cleaner_offsets != written.cleaner_offsets:
+                    self._replace(CLEANER_OFFSET_CHECKPOINT, checkpoint.cleaner_offsets)
+                self._written = checkpoint
 
     def _replace(self, name: str, offsets: dict[TopicPartition, int]) -> None:
         replace_file(self.files, f"{self.path}/{name}", encode_offsets(offsets))
@@ -220,3 +272,4 @@ class Checkpoint(NamedTuple):
     number: int
     recovery_points: dict[TopicPartition, int]
     log_start_offsets: dict[TopicPartition, int]
+    cleaner_offsets: dict[TopicPartition, int]

@@ -18,11 +18,13 @@ from collections.abc import Callable, Iterator, Sequence
 from barnabas.protocol.errors import KafkaStorageError, UnknownTopicOrPartition
 from barnabas.protocol.types import ZERO_UUID, TopicPartition, Uuid
 from barnabas.storage.checkpoints import (
+    CLEANER_OFFSET_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     CorruptCheckpoint,
     decode_offsets,
 )
+from barnabas.storage.cleaner import Cleaner, Compactor
 from barnabas.storage.deadlines import DeadlineHeap
 from barnabas.storage.file_cache import FileCache
 from barnabas.storage.files import Files, Lock, make_durable_dir, replace_file, write_file
@@ -46,6 +48,7 @@ from barnabas.storage.producer_state import ProducerState
 from barnabas.storage.recovery import LoadedLog, LogLoader
 from barnabas.storage.seams import Clock, Report, Timer, Workers
 from barnabas.storage.segment import LOG_SUFFIX, Segment
+from barnabas.storage.worker_compactor import WorkerCompactor
 
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
@@ -71,8 +74,10 @@ class LogManager:
         report: Report,
         config: LogManagerConfig | None = None,
         config_of: Callable[[str], LogConfig] | None = None,
+        compactor: Compactor | None = None,
     ) -> None:
-        """`config_of(topic)` is asked for the configuration of logs that are found on disk; by default, the default."""
+        """`config_of(topic)` is asked for the configuration of logs that are found on disk; by default, the default.
+        `compactor` does what compaction has to do; by default, the workers do."""
         config = config or LogManagerConfig()
         default = LogConfig()
         self._config_of = config_of or (lambda topic: default)
@@ -83,6 +88,15 @@ class LogManager:
         self._config = config
         self._cache = FileCache(files, config.open_files_max)
         self._deadlines = DeadlineHeap(clock, self._on_deadline)
+        self.cleaner = Cleaner(
+            config,
+            files=files,
+            clock=clock,
+            workers=workers,
+            report=report,
+            compactor=compactor or WorkerCompactor(files, workers),
+            log_of=self.opened,
+        )
         self.log_dirs = [self._log_dir(path) for path in log_dirs]
         self._dirs: dict[TopicPartition, LogDir] = {}
         self._logs: dict[TopicPartition, Log] = {}
@@ -102,6 +116,7 @@ class LogManager:
             report=self._report,
             config=self._config,
             deadlines=self._deadlines,
+            cleaner=self.cleaner,
         )
 
     # ---- start
@@ -148,6 +163,7 @@ class LogManager:
             )
         log_dir.recovery_points = self._read_offsets(log_dir, RECOVERY_POINT_CHECKPOINT, names)
         log_dir.log_start_offsets = self._read_offsets(log_dir, LOG_START_OFFSET_CHECKPOINT, names)
+        log_dir.cleaner_offsets = self._read_offsets(log_dir, CLEANER_OFFSET_CHECKPOINT, names)
         for name in names:
             self._find(log_dir, name)
         if not log_dir.had_clean_shutdown:
@@ -318,6 +334,7 @@ class LogManager:
             self._report.error(text, topic_partition=str(topic_partition), offset=lost)
 
     def _create(self, log_dir: LogDir, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
+        log_dir.forget(topic_partition)  # what a crash kept of an earlier one of that name
         path = f"{log_dir.path}/{topic_partition}"
         self._files.makedirs(path)
         metadata = encode_partition_metadata(topic_id)
@@ -400,6 +417,7 @@ class LogManager:
         """Makes everything durable and leaves the mark of a clean stop in every dir where that worked. Blocks."""
         if self._opener is not None:
             self._opener.cancel()
+        self.cleaner.close()
         self._deadlines.clear()
         self._close_logs()
         for log_dir in self.log_dirs:
@@ -411,6 +429,7 @@ class LogManager:
         """Gives the dirs up as they are. Without the mark of a clean stop the next start recovers them."""
         if self._opener is not None:
             self._opener.cancel()
+        self.cleaner.close()
         self._deadlines.clear()
         self._cache.forget_all()
         self._unlock()

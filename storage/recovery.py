@@ -5,7 +5,8 @@ Rules of recovery, Kafka's unless said otherwise:
   walked over, the indexes, leader epochs and producer state are rebuilt, and every batch not below it has its CRC
   checked.
 - At the first batch that is torn, rotten or out of order the segment is cut, and the segments behind it are removed.
-- Unlike Kafka, a segment that ends before the next one begins counts as torn too: offsets must not skip.
+- Unlike Kafka, a segment that ends before the next one begins counts as torn too: offsets must not skip. Where
+  everything was durable, below the recovery point and where compaction has been, a gap is compaction's and no loss.
 - What was removed stays removed: names are synced before anything is appended, or a second crash could bring back a
   segment or a snapshot of a past that the log no longer contains.
 - Producer state begins at the latest good snapshot at or below the first segment that is walked over.
@@ -61,6 +62,7 @@ class LogLoader:
         self._path = f"{log_dir.path}/{topic_partition}"
         self._recovery_point = log_dir.recovery_points.get(topic_partition, 0)
         self._log_start_offset = log_dir.log_start_offsets.get(topic_partition, 0)
+        self._gaps_end = max(self._recovery_point, log_dir.cleaner_offsets.get(topic_partition, 0))
         self._leader_epochs = LeaderEpochs()
         self._producers = ProducerState()
         self._without_index: set[int] = set()
@@ -157,7 +159,7 @@ class LogLoader:
         self._load_producers(segments, snapshots, segments[first].base_offset, is_clean=False)
         end_offset = segments[first].base_offset
         for slot in range(first, len(segments)):
-            if segments[slot].base_offset != end_offset:
+            if segments[slot].base_offset != end_offset and segments[slot].base_offset > self._gaps_end:
                 self._warn(f"offsets from {end_offset} to {segments[slot].base_offset - 1} are missing")
                 self._remove_segments(segments, slot)
                 break
@@ -252,7 +254,7 @@ class LogLoader:
                         return
                     if header.producer_id >= 0:
                         self._replay_producer(header, batch)
-                    start = header.next_offset
+                start = next_base  # what is missing at a segment's end was compacted away
 
     # ---- removal
 

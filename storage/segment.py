@@ -94,6 +94,13 @@ class Segment:
     def paths(self) -> tuple[str, str, str]:
         return self.path, self.offset_index.path, self.time_index.path
 
+    def set_suffix(self, suffix: str) -> None:
+        """Its files have this behind their names while compaction puts it in its place; "" when that is done."""
+        stem = self.path[: self.path.rindex(LOG_SUFFIX)]
+        self.path = stem + LOG_SUFFIX + suffix
+        self.offset_index.path = stem + INDEX_SUFFIX + suffix
+        self.time_index.path = stem + TIME_INDEX_SUFFIX + suffix
+
     def file(self) -> File:
         return self._cache.open(self.path)
 
@@ -153,10 +160,15 @@ class Segment:
 
     def _waited_ms(self, now_ms: int, max_timestamp: int) -> int:
         """By the records' own time where they have one, else by the clock since the segment was begun."""
+        first_timestamp = self.first_batch_timestamp()
+        return max_timestamp - first_timestamp if first_timestamp >= 0 else now_ms - self.created_ms
+
+    def first_batch_timestamp(self) -> int:
+        """The largest of the first batch; -1 if it has none. For a segment that is not empty."""
         if self.first_timestamp is None:
             header = header_in(self.file(), 0)
             self.first_timestamp = header.max_timestamp if header else NO_TIMESTAMP
-        return max_timestamp - self.first_timestamp if self.first_timestamp >= 0 else now_ms - self.created_ms
+        return self.first_timestamp
 
     def close_indexes(self) -> None:
         """The segment is closed, or the broker stops: the last row of the time index tells the largest timestamp."""

@@ -1,7 +1,7 @@
 """The segments of a log in order of offsets, and the way from an offset to a slice of one of them."""
 
-from bisect import bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 
 from barnabas.storage.files import FileSlice
 from barnabas.storage.segment import Segment
@@ -50,6 +50,19 @@ class SegmentList:
         removed = self._segments[:count]
         del self._segments[:count], self._bases[:count]
         return removed
+
+    def slots_of(self, bases: Sequence[int]) -> slice | None:
+        """Where the segments with these base offsets, and no others, stand in a row; None if they do not."""
+        start = bisect_left(self._bases, bases[0])
+        slots = slice(start, start + len(bases))
+        return slots if self._bases[slots] == list(bases) and slots.stop < len(self._bases) else None
+
+    def in_slots(self, slots: slice) -> list[Segment]:
+        return self._segments[slots]
+
+    def replace(self, slots: slice, segment: Segment) -> None:
+        self._segments[slots] = [segment]
+        self._bases[slots] = [segment.base_offset]
 
     # ---- reading
 

@@ -20,7 +20,7 @@ from barnabas.testing import Broker
 from .wire import RawClient, batch_of, fetch_request, produce_request
 
 READS_RECORDS = {
-    "iter_records", "has_null_key", "_records_data", "_record_at", "_record_extent", "_headers", "decompress",
+    "iter_records", "has_null_key", "records_data", "_record_at", "record_extent", "_headers", "decompress",
     "compress",
 }  # fmt: skip
 MIB = 1024 * 1024

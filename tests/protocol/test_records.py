@@ -68,7 +68,7 @@ def headers_of(pairs: Iterable[tuple[str, bytes | None]]) -> tuple[Header, ...]:
 
 def varint(value: int) -> bytes:
     buffer = bytearray()
-    records._put_varint(buffer, value)
+    records.put_varint(buffer, value)
     return bytes(buffer)
 
 
@@ -295,9 +295,9 @@ def test_round_trip(batch_records: list[NewRecord], compression: int, base_offse
 
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_every_varlong(value: int) -> None:
-    assert records._signed(records._unsigned(varint(value), 0, 64)[0]) == value
+    assert records._signed(records.unsigned_varint(varint(value), 0, 64)[0]) == value
     if -(2**31) <= value < 2**31:
-        assert records._unsigned(varint(value), 0, 32)[1] == len(varint(value)) <= 5
+        assert records.unsigned_varint(varint(value), 0, 32)[1] == len(varint(value)) <= 5
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ def test_every_varlong(value: int) -> None:
 def test_varints_as_kafka_writes_them(value: int, encoded: str) -> None:
     data = bytes.fromhex(encoded)
     assert varint(value) == data
-    unsigned, position = records._unsigned(data, 0, 64)
+    unsigned, position = records.unsigned_varint(data, 0, 64)
     assert (records._signed(unsigned), position) == (value, len(data))
 
 

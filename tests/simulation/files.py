@@ -269,6 +269,9 @@ class SimulatedFiles:
     def modified_ms(self, path: str) -> int:
         return self._inode(path).modified_ms
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        self._inode(path).modified_ms = modified_ms
+
     def listdir(self, path: str) -> list[str]:
         return list(self._directory(path).entries)
 

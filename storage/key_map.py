@@ -1,0 +1,88 @@
+"""Where each key was last seen: the memory of a compaction, in 24 bytes a slot and no more.
+
+Open addressing in one array of integers: two hashes of the key and the offset. A dict would be quicker and take six
+times the memory. The two hashes are CPython's SipHash of the key and of the key behind a zero byte: 64 bits each,
+keyed at random in every process, so that nobody can send keys that collide. Two keys that agree in all 128 bits would
+be taken for one; Kafka accepts the same of MD5.
+
+The table begins small and grows up to the memory it is allowed; its size is always a prime, so that double hashing
+visits every slot.
+"""
+
+from array import array
+
+SLOT_BYTES = 24
+_SLOTS_AT_FIRST = 1 << 14
+_GROWTH = 4
+_GROW_ABOVE = 0.6
+
+
+class KeyMap:
+    __slots__ = ("_grow_above", "_slots", "_slots_max", "_table", "entries", "entries_max", "latest_offset")
+
+    def __init__(self, memory_bytes: int, load_factor: float) -> None:
+        """At most `load_factor` of the slots that fit into the memory are taken."""
+        self._slots_max = memory_bytes // SLOT_BYTES
+        self.entries_max = min(int(self._slots_max * load_factor), _prime_at_most(self._slots_max) - 1)
+        if self.entries_max < 1:
+            raise ValueError(f"{memory_bytes} bytes hold no key at a load factor of {load_factor}")
+        self.entries = 0
+        self.latest_offset = -1
+        """Everything up to here was looked at."""
+        self._allocate(_SLOTS_AT_FIRST)
+
+    def _allocate(self, slots: int) -> None:
+        is_final = slots >= self._slots_max
+        self._slots = _prime_at_most(self._slots_max) if is_final else _prime_at_most(slots)
+        self._grow_above = self._slots if is_final else int(self._slots * _GROW_ABOVE)
+        self._table = array("q", bytes(SLOT_BYTES * self._slots))
+
+    @property
+    def is_full(self) -> bool:
+        return self.entries >= self.entries_max
+
+    def put(self, key: bytes, offset: int) -> None:
+        first, second = hash(key), hash(b"\0" + key)
+        at = self._find(first, second)
+        table = self._table
+        if not table[at + 2]:
+            if self.entries >= self._grow_above:
+                self._grow()
+                at, table = self._find(first, second), self._table
+            table[at] = first
+            table[at + 1] = second
+            self.entries += 1
+        table[at + 2] = offset + 1
+        self.latest_offset = offset
+
+    def get(self, key: bytes) -> int:
+        """-1 if the key was not seen."""
+        return self._table[self._find(hash(key), hash(b"\0" + key)) + 2] - 1
+
+    def _find(self, first: int, second: int) -> int:
+        """Where the entry is, or would be: an empty one has no offset."""
+        table, slots = self._table, self._slots
+        slot = first % slots
+        at = slot * 3
+        if (table[at] == first and table[at + 1] == second) or not table[at + 2]:
+            return at
+        step = 1 + second % (slots - 1)
+        while True:
+            slot = (slot + step) % slots
+            at = slot * 3
+            if (table[at] == first and table[at + 1] == second) or not table[at + 2]:
+                return at
+
+    def _grow(self) -> None:
+        old = self._table
+        self._allocate(self._slots * _GROWTH)
+        for at in range(0, len(old), 3):
+            if old[at + 2]:
+                to = self._find(old[at], old[at + 1])
+                self._table[to : to + 3] = old[at : at + 3]
+
+
+def _prime_at_most(number: int) -> int:
+    while number > 3 and any(number % divisor == 0 for divisor in range(2, int(number**0.5) + 1)):
+        number -= 1
+    return max(number, 2)
