@@ -1,0 +1,93 @@
+"""The timers of the members of consumer groups: what they wait for, and who is told when it does not come.
+
+| timer | set | stands for |
+|---|---|---|
+| session | by every sign of life | the member is gone |
+| rebalance | when the member must give partitions up | it did not, and others wait for them |
+| join | when a classic member is told to join anew | it did not |
+| sync | when a classic member has joined | it did not ask for its assignment |
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from barnabas.broker.groups.consumer_group import ConsumerGroup
+from barnabas.broker.groups.consumer_member import ConsumerMember, MemberState
+from barnabas.broker.groups.context import GroupContext
+from barnabas.broker.groups.result import Result
+from barnabas.broker.groups.timers import Operation, TimerKey
+
+SESSION = "consumer-session"
+REBALANCE = "consumer-rebalance"
+JOIN = "consumer-join"
+SYNC = "consumer-sync"
+KINDS = (SESSION, REBALANCE, JOIN, SYNC)
+
+Fence = Callable[[ConsumerGroup, ConsumerMember, str], Result[Any]]
+"""Removes the member, for the reason that is given."""
+
+
+class ConsumerSessions:
+    def __init__(self, context: GroupContext, fence: Fence) -> None:
+        self._context = context
+        self._fence = fence
+
+    def schedule_session(self, group_id: str, member_id: str, timeout_ms: int) -> None:
+        self._schedule(SESSION, group_id, member_id, timeout_ms, f"it was silent for {timeout_ms} ms")
+
+    def schedule_join(self, group_id: str, member: ConsumerMember) -> None:
+        """Not anew: a member that is told again and again must not win time by it."""
+        key = TimerKey(JOIN, group_id, member.member_id)
+        if not self._context.timers.is_scheduled(key):
+            timeout_ms = member.rebalance_timeout_ms
+            self._schedule(JOIN, group_id, member.member_id, timeout_ms, f"it did not join anew in {timeout_ms} ms")
+
+    def schedule_sync(self, group_id: str, member_id: str, timeout_ms: int) -> None:
+        self._schedule(SYNC, group_id, member_id, timeout_ms, f"it did not sync in {timeout_ms} ms")
+
+    def follow_reconciliation(self, group_id: str, member: ConsumerMember) -> None:
+        """Members of the classic protocol have their join and sync timers instead."""
+        if member.uses_classic_protocol:
+            return
+        key = TimerKey(REBALANCE, group_id, member.member_id)
+        if member.state != MemberState.UNREVOKED_PARTITIONS or member.member_epoch < 0:
+            self._context.timers.cancel(key)
+            return
+        epoch, timeout_ms = member.member_epoch, member.rebalance_timeout_ms
+        reason = f"it did not give up partitions in {timeout_ms} ms"
+
+        def expire() -> Result[Any] | None:
+            found = self._find(group_id, member.member_id)
+            return self._fence(*found, reason) if found is not None and found[1].member_epoch == epoch else None
+
+        self._context.timers.schedule(key, timeout_ms, expire)
+
+    def settle(self, group_id: str, member_id: str) -> None:
+        """Once records are written, or never will be: brings the timers in line with what the member is by now. It may
+        have come back under the same id in between."""
+        found = self._find(group_id, member_id)
+        if found is None:
+            self.cancel_all(group_id, member_id)
+        else:
+            self.follow_reconciliation(group_id, found[1])
+
+    def cancel(self, kind: str, group_id: str, member_id: str) -> None:
+        self._context.timers.cancel(TimerKey(kind, group_id, member_id))
+
+    def cancel_all(self, group_id: str, member_id: str) -> None:
+        for kind in KINDS:
+            self._context.timers.cancel(TimerKey(kind, group_id, member_id))
+
+    def _schedule(self, kind: str, group_id: str, member_id: str, timeout_ms: int, reason: str) -> None:
+        def expire() -> Result[Any] | None:
+            found = self._find(group_id, member_id)
+            return self._fence(*found, reason) if found is not None else None
+
+        operation: Operation = expire
+        self._context.timers.schedule(TimerKey(kind, group_id, member_id), timeout_ms, operation)
+
+    def _find(self, group_id: str, member_id: str) -> tuple[ConsumerGroup, ConsumerMember] | None:
+        group = self._context.groups.get(group_id)
+        if not isinstance(group, ConsumerGroup) or member_id not in group.members:
+            return None
+        return group, group.members[member_id]

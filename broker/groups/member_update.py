@@ -1,0 +1,170 @@
+"""What a request of one member changes in its consumer group: subscription, group epoch, target, the member itself.
+
+Each step goes by what the steps before it would make of the group; nothing changes before the records are replayed.
+"""
+
+from barnabas.broker.groups import consumer_records, regular_expressions
+from barnabas.broker.groups.assignors import ASSIGNORS, Partitions
+from barnabas.broker.groups.consumer_group import ConsumerGroup
+from barnabas.broker.groups.consumer_member import ConsumerMember
+from barnabas.broker.groups.context import GroupContext
+from barnabas.broker.groups.current_assignment import Reconciliation
+from barnabas.broker.groups.result import GroupRecord
+from barnabas.broker.groups.subscriptions import ResolvedRegularExpression, metadata_hash, topic_ids
+from barnabas.broker.groups.target_assignment import compute_target, target_records
+
+REGEX_BATCH_REFRESH_MIN_INTERVAL_MS = 10_000
+"""How often, at most, new topics make a group look at its regular expressions again."""
+
+
+def supported_assignors(context: GroupContext) -> list[str]:
+    """The first is the one for groups whose members do not care."""
+    return [name for name in context.config().group_consumer_assignors if name in ASSIGNORS]
+
+
+class MemberUpdate:
+    """`before` is the member as the group knows it, or a blank one; `member` becomes what it will be."""
+
+    __slots__ = (
+        "_before",
+        "_context",
+        "_group",
+        "_image",
+        "_now_ms",
+        "_subscriptions",
+        "_target",
+        "assignment_text",
+        "epoch",
+        "has_reconciled",
+        "has_subscription_changed",
+        "member",
+        "records",
+        "target_epoch",
+    )
+
+    def __init__(
+        self,
+        context: GroupContext,
+        group: ConsumerGroup,
+        before: ConsumerMember,
+        member: ConsumerMember,
+        records: list[GroupRecord],
+    ) -> None:
+        self._context = context
+        self._group = group
+        self._before = before
+        self._image = context.image()
+        self._now_ms = context.now_ms()
+        self._subscriptions = group.subscriptions
+        self._target: Partitions | None = None
+        self.member = member
+        self.records = records
+        self.epoch = group.epoch
+        self.target_epoch = group.assignment_epoch
+        self.has_subscription_changed = False
+        self.has_reconciled = False
+        self.assignment_text = ""
+
+    # ---- the subscription, and the group epoch that it makes
+
+    def subscribe(self) -> None:
+        before, member = self._before, self.member
+        if member != before:
+            self.records.append(consumer_records.member_record(self._group.group_id, member))
+        self.has_subscription_changed = (
+            before.subscribed_topic_names != member.subscribed_topic_names
+            or before.subscribed_topic_regex != member.subscribed_topic_regex
+        )
+        if self.has_subscription_changed:
+            self._subscriptions = self._group.subscriptions.copy()
+            self._subscriptions.replace(before, member)
+        has_resolved = self._resolve_regexes()
+        if self.has_subscription_changed or has_resolved or not self._group.has_seen(self._image.topics):
+            self._update_epoch(is_bumped=self.has_subscription_changed or has_resolved)
+
+    def _update_epoch(self, *, is_bumped: bool) -> None:
+        group = self._group
+        new_hash = metadata_hash(self._subscriptions.topics, self._image)
+        if is_bumped or new_hash != group.metadata_hash:
+            self.epoch += 1
+            self.records.append(consumer_records.epoch_record(group.group_id, self.epoch, new_hash))
+        group.see(self._image.topics, self.epoch)
+        if group.has_partition_metadata_record:
+            self.records.append(consumer_records.partition_metadata_tombstone(group.group_id))
+
+    def _resolve_regexes(self) -> bool:
+        """Whether some expression stands for other topics than before.
+
+        A new one is resolved at once, so that its member need not wait for the next heartbeat as in Kafka."""
+        group, subscriptions = self._group, self._subscriptions
+        old = self._before.subscribed_topic_regex
+        if old in subscriptions.resolved and old not in subscriptions.by_regex:
+            del subscriptions.resolved[old]
+            self.records.append(consumer_records.regex_tombstone(group.group_id, old))
+        new = [regex for regex in subscriptions.by_regex if regex not in subscriptions.resolved]
+        if self.member.subscribed_topic_regex in new:
+            regular_expressions.check(self.member.subscribed_topic_regex)
+        due = list(subscriptions.by_regex) if self._are_regexes_stale() else new
+        if not due:
+            return False
+        if subscriptions is group.subscriptions:
+            subscriptions = self._subscriptions = subscriptions.copy()
+        has_changed = False
+        for regex, topics in regular_expressions.resolve(due, self._image.topics).items():
+            known = subscriptions.resolved.get(regex)
+            has_changed |= topics != (known.topics if known is not None else frozenset())
+            version = self._image.end_offset
+            subscriptions.resolved[regex] = ResolvedRegularExpression(topics, version, self._now_ms)
+            self.records.append(consumer_records.regex_record(group.group_id, regex, topics, version, self._now_ms))
+        if len(due) == len(subscriptions.by_regex):
+            group.see_regexes(self._image.topics, self._now_ms)
+        return has_changed
+
+    def _are_regexes_stale(self) -> bool:
+        resolved = self._subscriptions.resolved
+        if not resolved:
+            return False
+        age_ms = self._now_ms - min(regex.timestamp_ms for regex in resolved.values())
+        if age_ms > self._context.config().group_consumer_regex_refresh_interval_ms:
+            return True
+        return age_ms > REGEX_BATCH_REFRESH_MIN_INTERVAL_MS and not self._group.has_resolved_in(self._image.topics)
+
+    # ---- the target
+
+    def assign(self, assignment_interval_ms: int) -> None:
+        """Computes the target of a new epoch, unless the last one is too young: members that come together are assigned
+        together."""
+        group = self._group
+        if group.assignment_epoch >= self.epoch:
+            return
+        due_ms = group.assignment_timestamp_ms + assignment_interval_ms
+        if group.assignment_timestamp_ms and assignment_interval_ms and self._now_ms < due_ms:
+            return
+        assignors = supported_assignors(self._context)
+        preferred = group.preferred_assignor(self._before, self.member)
+        assignor = preferred if preferred in assignors else assignors[0]
+        target = compute_target(group, self.member, self._subscriptions, assignor, self._image)
+        self.records += target_records(group, target, self.epoch, self._now_ms)
+        self._target = target[self.member.member_id]
+        self.target_epoch = self.epoch
+        count = sum(len(numbers) for partitions in target.values() for numbers in partitions.values())
+        self.assignment_text = f"{count} partitions assigned to {len(target)} members by {assignor}"
+
+    # ---- the member's partitions
+
+    def reconcile(self, owned: Partitions | None) -> None:
+        member = self.member
+        if not self.has_subscription_changed and member.is_reconciled_to(self.target_epoch):
+            return
+        step = Reconciliation(
+            member,
+            target_epoch=self.target_epoch,
+            target=self._group.target_of(member) if self._target is None else self._target,
+            topic_ids=topic_ids(self._subscriptions.topics_of(member), self._image),
+            is_taken=self._group.is_taken,
+            owned=owned,
+        )
+        self.member = step.next(has_subscription_changed=self.has_subscription_changed)
+        if self.member != member:
+            self.has_reconciled = True
+            self.records.append(consumer_records.current_record(self._group.group_id, self.member))
