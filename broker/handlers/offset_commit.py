@@ -16,6 +16,7 @@ from barnabas.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from barnabas.protocol.types import Uuid
 
 _TOPIC_IDS_SINCE = 10
 
@@ -31,7 +32,9 @@ def handle(
         return OffsetCommitResponse(topics=refused)
     request.topics = known
     committed = broker.groups.run(request.group_id, lambda shard: shard.offsets.commit(request, context.client))
-    return committed.or_else(lambda error: _refused(request, error)).map(lambda response: _merged(response, refused))
+    by_id = context.api_version >= _TOPIC_IDS_SINCE
+    answered = committed.or_else(lambda error: _refused(request, error))
+    return answered.map(lambda response: _merged(response, refused, by_id=by_id))
 
 
 def _sort(
@@ -73,14 +76,15 @@ def _refused(request: OffsetCommitRequest, error: KafkaError) -> OffsetCommitRes
     )
 
 
-def _merged(response: OffsetCommitResponse, refused: list[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
+def _merged(
+    response: OffsetCommitResponse, refused: list[OffsetCommitResponseTopic], *, by_id: bool
+) -> OffsetCommitResponse:
     """One entry for each topic, whatever became of its partitions."""
     if not refused:
         return response
-    topics = {(topic.name, topic.topic_id): topic for topic in refused}
-    for topic in response.topics:
-        if (other := topics.get((topic.name, topic.topic_id))) is None:
-            topics[topic.name, topic.topic_id] = topic
-        else:
-            other.partitions = [*other.partitions, *topic.partitions]
+    topics: dict[str | Uuid, OffsetCommitResponseTopic] = {}
+    for topic in [*refused, *response.topics]:
+        known = topics.setdefault(topic.topic_id if by_id else topic.name, topic)
+        if known is not topic:
+            known.partitions = [*known.partitions, *topic.partitions]
     return OffsetCommitResponse(topics=list(topics.values()))
