@@ -150,14 +150,15 @@ def _oldest_unread(client: Client, leader_id: int, topic: Topic, lag: PartitionL
         if offset >= lag.log_end_offset:
             return now_ms
         fetched = _fetch_one_batch(client, leader_id, topic, lag.partition.partition, offset)
-        if fetched is None:
-            return None
-        if fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+        if fetched is not None and fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             offset = log_offsets(client, [lag.partition], EARLIEST).get(lag.partition, lag.log_end_offset)
             continue
-        timestamp, next_offset = _first_record(fetched, offset)
+        if fetched is None or fetched.error_code or not fetched.records:
+            return None
+        assert isinstance(fetched.records, memoryview), "decoded records are views"
+        timestamp, next_offset = first_record(fetched.records, offset)
         if timestamp is not None or next_offset <= offset:
-            return timestamp if timestamp is None or timestamp >= 0 else None
+            return timestamp
         offset = next_offset
     return None
 
@@ -178,14 +179,10 @@ def _fetch_one_batch(client: Client, leader_id: int, topic: Topic, index: int, o
     return next((partition for answer in response.responses for partition in answer.partitions), None)
 
 
-def _first_record(fetched: "PartitionData", offset: int) -> tuple[int | None, int]:
-    """The timestamp of the first record at `offset` or behind it, and the offset behind the batches that were sent."""
-    from barnabas.protocol.records import MAGIC, iter_batches, iter_records
+def first_record(records: memoryview, offset: int) -> tuple[int | None, int]:
+    """The timestamp of the first record at `offset` or behind it, and the offset behind what was looked at."""
+    from barnabas.protocol.records import MAGIC, NO_TIMESTAMP, iter_batches, iter_records
 
-    records = fetched.records
-    if fetched.error_code or not records:
-        return None, offset
-    assert isinstance(records, memoryview), "decoded records are views"
     try:
         for start, header in iter_batches(records):
             if header.magic == MAGIC and header.is_control:
@@ -194,7 +191,7 @@ def _first_record(fetched: "PartitionData", offset: int) -> tuple[int | None, in
             batch = records[start : start + header.size_bytes]
             for record in iter_records(batch, max_decompressed_bytes=DECOMPRESSED_BYTES_MAX):
                 if record.offset >= offset:
-                    return record.timestamp, record.offset + 1
+                    return (None, offset) if record.timestamp == NO_TIMESTAMP else (record.timestamp, record.offset + 1)
             offset = max(offset, header.next_offset)
     except (KafkaError, ProtocolError):  # one batch that cannot be read is no reason to show nothing at all
         pass

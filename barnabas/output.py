@@ -66,7 +66,7 @@ def human_bytes(size: float) -> str:
 def human_duration(seconds: float) -> str:
     """In the two largest units that say something."""
     if seconds < 60:
-        return f"{seconds:.1f} s" if 0 < seconds < 10 else f"{seconds:.0f} s"
+        return f"{seconds:.1f} s" if 0 < seconds < 10 else f"{int(seconds)} s"
     minutes, hours, days = int(seconds // 60), int(seconds // 3600), int(seconds // 86400)
     if hours < 1:
         return f"{minutes}m {int(seconds % 60)}s"

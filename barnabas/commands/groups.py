@@ -35,7 +35,7 @@ def list_groups(arguments: Arguments) -> int:
         rows = [[group.group_id, *(text or "-" for text in group[1:])] for group in shown]
         print_table(("GROUP", "TYPE", "STATE", "PROTOCOL"), rows)
     else:
-        say(f"none of the {plural(len(groups), 'group')} is like that" if groups else "there are no groups")
+        say(f"no group is like that, of {len(groups)} in all" if groups else "there are no groups")
     return 0
 
 

@@ -49,7 +49,7 @@ class Logs(NamedTuple):
 def reset_offsets(arguments: Arguments) -> int:
     _require_one_target(arguments)
     with connect(arguments) as client:
-        notes = _check_group(client, arguments.group)
+        notes = _check_group(client, arguments)
         committed = committed_offsets(client, arguments.group)
         planned = read_offsets(arguments.from_file, arguments.group) if arguments.from_file else None
         partitions = _partitions(client, arguments, committed, planned, notes)
@@ -57,7 +57,7 @@ def reset_offsets(arguments: Arguments) -> int:
         for partition in partitions:
             if partition not in logs.starts or partition not in logs.ends:
                 raise Failure(f"{partition}: nobody knows where its log starts and ends", "has it a leader?")
-        wanted = planned if planned is not None else _target(client, arguments, partitions, logs)
+        wanted = planned if planned is not None else _target(client, arguments, partitions, logs, notes)
         changes = [_change(partition, wanted[partition], logs) for partition in partitions]
         if arguments.execute:
             commit_offsets(client, arguments.group, {change.partition: change.new for change in changes})
@@ -86,8 +86,9 @@ def _require_one_target(arguments: Arguments) -> None:
         raise UsageError("say which topics: --topic or --all-topics")
 
 
-def _check_group(client: Client, group_id: str) -> list[str]:
+def _check_group(client: Client, arguments: Arguments) -> list[str]:
     """What should be said about the group; raises if its offsets cannot be set from outside."""
+    group_id = arguments.group
     group = find_group(client, group_id)
     if group is not None and group.members:
         raise Failure(
@@ -97,7 +98,7 @@ def _check_group(client: Client, group_id: str) -> list[str]:
     if group is not None:
         return []
     known = [listed.group_id for listed in list_groups(client)]
-    if group_id in known:
+    if group_id in known or arguments.all_topics:
         raise no_such_group(client, group_id)
     return [f"group {group_id} does not exist yet{nearest(group_id, known)}: giving it offsets makes it"]
 
@@ -132,8 +133,15 @@ def _committed_partitions(client: Client, group_id: str, committed: Offsets, not
 # ---- where to
 
 
-def _target(client: Client, arguments: Arguments, partitions: list[TopicPartition], logs: Logs) -> Offsets:
+def _target(
+    client: Client, arguments: Arguments, partitions: list[TopicPartition], logs: Logs, notes: list[str]
+) -> Offsets:
     """The offsets asked for, inside the log or not."""
+
+    def or_end(found: Offsets, lacking: str) -> Offsets:
+        notes.extend(f"{each}: {lacking}, so it is the end" for each in partitions if each not in found)
+        return {each: found.get(each, logs.ends[each]) for each in partitions}
+
     if arguments.to_earliest:
         return logs.starts
     if arguments.to_latest:
@@ -141,14 +149,13 @@ def _target(client: Client, arguments: Arguments, partitions: list[TopicPartitio
     if arguments.to_offset is not None:
         return dict.fromkeys(partitions, arguments.to_offset)
     if arguments.to_current:
-        return {partition: logs.committed.get(partition, logs.ends[partition]) for partition in partitions}
+        return or_end(logs.committed, "nothing is committed")
     if arguments.shift_by is not None:
         return _shifted(arguments, partitions, logs)
     timestamp = arguments.to_datetime
     if timestamp is None:
         timestamp = time.time_ns() // 1_000_000 - arguments.by_duration
-    found = log_offsets(client, partitions, timestamp)
-    return {partition: found.get(partition, logs.ends[partition]) for partition in partitions}
+    return or_end(log_offsets(client, partitions, timestamp), "no record is from then or later")
 
 
 def _shifted(arguments: Arguments, partitions: list[TopicPartition], logs: Logs) -> Offsets:

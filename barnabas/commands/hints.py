@@ -17,7 +17,7 @@ _HINTS = {
     ErrorCode.KAFKA_STORAGE_ERROR: "the broker's disk failed or is full: its log says more",
     ErrorCode.UNSUPPORTED_VERSION: "the broker is too old or too new for this command",
     ErrorCode.GROUP_ID_NOT_FOUND: "`barnabas groups list` shows the groups there are",
-    ErrorCode.NON_EMPTY_GROUP: "stop its members first; one that died, or has a group.instance.id, leaves when its session ends",
+    ErrorCode.NON_EMPTY_GROUP: "stop them first; one that died or has a group.instance.id leaves when its session ends",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "stop the members that subscribe to the topic first",
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the broker still reads its groups: try again, with a longer --timeout",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "is a broker down? `barnabas topics describe __consumer_offsets` says more",

@@ -29,6 +29,7 @@ COMMAND = Command(
         Option("-p --partitions", "how many", "N", positive_number),
         Option("-c --config", "a setting", "KEY=VALUE", key_value, repeated=True),
         Option("--from", "where", "WHERE", default="beginning"),
+        Option("--watch", "again and again", "[N]", whole_number, if_left_out=2),
         Option("--json", "JSON"),
     ),
     "NAME",
@@ -48,6 +49,12 @@ COMMAND = Command(
         ("orders -c a=1 --config b=2=3", {"config": [("a", "1"), ("b", "2=3")]}),  # a value may hold the sign
         ("orders -c a=", {"config": [("a", "")]}),
         ("orders --from -10", {"from": "-10"}),  # a value may look like an option
+        ("orders --watch", {"watch": 2}),  # a value in brackets may be left out
+        ("orders --watch 5", {"watch": 5}),
+        ("orders --watch=5", {"watch": 5}),
+        ("--watch orders", {"watch": 2, "name": "orders"}),  # this cannot be the value, so it is not
+        ("--watch --json orders", {"watch": 2, "json": True}),
+        ("orders", {"watch": None}),
         ("orders --json", {"json": True}),
         ("-- --json", {"name": "--json", "json": None}),  # behind -- nothing is an option
         ("-", {"name": "-"}),

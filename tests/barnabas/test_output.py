@@ -5,7 +5,16 @@ from typing import Any
 
 import pytest
 
-from barnabas.output import human_bytes, iso_time, plural, print_table, record_format, record_json, unescape
+from barnabas.output import (
+    human_bytes,
+    human_duration,
+    iso_time,
+    plural,
+    print_table,
+    record_format,
+    record_json,
+    unescape,
+)
 from barnabas.protocol.records import Header, Record
 
 RECORD = Record(42, 1_700_000_000_123, b"k", "väl".encode(), (Header("h", b"1"), Header("n", None)))
@@ -106,6 +115,25 @@ def test_an_empty_table_still_has_its_head(capsys: pytest.CaptureFixture[str]) -
 )
 def test_sizes_read_well(size: float, text: str) -> None:
     assert human_bytes(size) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (0.25, "0.2 s"),
+        (9.96, "10.0 s"),
+        (42.4, "42 s"),
+        (59.9, "59 s"),
+        (60, "1m 0s"),
+        (3599.9, "59m 59s"),
+        (3600, "1h 0m"),
+        (86_399, "23h 59m"),
+        (90_000, "1d 1h"),
+    ],
+)
+def test_durations_read_well(seconds: float, text: str) -> None:
+    assert human_duration(seconds) == text
 
 
 @pytest.mark.parametrize(
