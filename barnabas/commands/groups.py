@@ -241,7 +241,7 @@ COMMANDS = (
             "barnabas groups reset-offsets billing --topic orders:0,2 --shift-by -100 --execute",
             "barnabas groups reset-offsets billing --all-topics --by-duration 90m --execute",
             "barnabas groups reset-offsets billing --topic orders --to-datetime 2026-01-31T12:00:00Z",
-            "barnabas groups reset-offsets billing --all-topics --to-current --export > billing.csv",
+            "barnabas groups reset-offsets billing --all-topics --to-current --export | tee billing.csv",
             "barnabas groups reset-offsets billing --from-file billing.csv --execute",
         ),
     ),
