@@ -83,6 +83,7 @@ class BrokerConfig(ServerKeys, LogKeys, GroupKeys):
         )
 
     def check(self) -> None:
+        super().check()
         if self.log_defaults.retention_ms == 0:
             raise invalid_value("log.retention.ms", 0, "-1 (forever) or at least 1")
         if self.log_defaults.segment_ms < 1:

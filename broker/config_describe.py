@@ -1,7 +1,8 @@
-"""What DescribeConfigs says about a topic and about a broker. Pure: everything it knows is handed in.
+"""What DescribeConfigs says about a topic, a group and a broker. Pure: everything it knows is handed in.
 
-- A value comes with every place that could have given it, the strongest first: the topic, this broker at run time, all
-  brokers at run time, the properties the broker was started with, the default (KIP-226). The first is its source.
+- A value comes with every place that could have given it, the strongest first: the topic or group, this broker at run
+  time, all brokers at run time, the properties the broker was started with, the default (KIP-226). The first is its
+  source.
 - Within one place the keys that speak for the same thing follow each other: log.retention.ms, .minutes, .hours.
 - Kafka drops what precedes the first entry that bears the described key's own name, and so do we: segment.ms given by
   log.roll.hours alone is shown without synonyms, as a default.
@@ -13,6 +14,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from barnabas.broker.config import BrokerConfig, BrokerProperties, resolve_aliases
+from barnabas.broker.group_config_keys import GroupConfigKeys
 from barnabas.storage.config_def import ConfigKey, ConfigType, text_of
 from barnabas.storage.log_config import LogConfig
 
@@ -62,11 +64,23 @@ class ConfigDescriber:
         """Every topic key, or those of `names` that exist; internal ones only where the topic sets them."""
         config = self._config.log_defaults.with_overrides(overrides)
         entries = [
-            _override(entry, config) if name in overrides else entry
+            _overridden(entry, config.as_text(name), ConfigSource.DYNAMIC_TOPIC_CONFIG) if name in overrides else entry
             for name, entry in self._topic_defaults.items()
             if name in overrides or not LogConfig.KEYS[name].internal
         ]
         return _selected(entries, names)
+
+    def group(self, overrides: Mapping[str, str], names: Collection[str] | None = None) -> list[DescribedConfig]:
+        """Every key that a group can set, or those of `names` that exist. The group itself need not."""
+        source = ConfigSource.GROUP_CONFIG
+        entries = (_describe_group_default(key, self._properties) for key in GroupConfigKeys.KEYS.values())
+        return _selected(
+            (
+                _overridden(entry, overrides[entry.name], source) if entry.name in overrides else entry
+                for entry in entries
+            ),
+            names,
+        )
 
     def broker(self, names: Collection[str] | None = None) -> list[DescribedConfig]:
         """Every key of this broker that has an effect or is set, or those of `names`."""
@@ -101,8 +115,16 @@ def _describe_topic_default(key: ConfigKey, defaults: LogConfig, properties: Bro
     return _described(key, defaults.as_text(key.name), synonyms, read_only=False)
 
 
-def _override(entry: DescribedConfig, config: LogConfig) -> DescribedConfig:
-    value, source = config.as_text(entry.name), ConfigSource.DYNAMIC_TOPIC_CONFIG
+def _describe_group_default(key: ConfigKey, properties: BrokerProperties) -> DescribedConfig:
+    """A broker key that has no effect here has no default either; the group key knows it."""
+    name = key.broker_keys[0] if key.broker_keys else key.name
+    synonyms = _synonyms(name, (name,), properties)
+    if not synonyms or synonyms[-1].source is not ConfigSource.DEFAULT_CONFIG:
+        synonyms.append(Synonym(name, text_of(key.default), ConfigSource.DEFAULT_CONFIG))
+    return _described(key, synonyms[0].value, synonyms, read_only=False)
+
+
+def _overridden(entry: DescribedConfig, value: str | None, source: ConfigSource) -> DescribedConfig:
     synonyms = (Synonym(entry.name, value, source), *entry.synonyms)
     return entry._replace(value=value, source=source, is_default=False, synonyms=synonyms)
 

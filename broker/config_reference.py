@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.config_ignored_keys import ignored_keys
+from barnabas.broker.group_config_keys import GroupConfigKeys
 from barnabas.storage.config_def import ConfigKey, text_of
 from barnabas.storage.log_config import LogConfig
 
@@ -18,6 +19,8 @@ What Barnabas adds begins with `barnabas.`. This page is generated from the code
   which wins. Those marked *cluster-wide* can also be altered while the broker runs, for one broker or for all.
 - **Topic keys** are given when a topic is created, or altered later. A topic without a value takes the broker's, from
   the first key of the column *broker default* that is set.
+- **Group keys** are altered for one consumer group, which need not exist yet, within the broker's limits
+  (`group.consumer.min.…` and `group.consumer.max.…`). A group without a value takes the broker's.
 - An unknown key is refused, with the nearest known one; a key that Kafka 4.3 knows and that has no effect here is
   accepted, and listed in one line at start-up.
 - *Effect* says whether a key does something today or is only checked, stored and shown.
@@ -44,11 +47,12 @@ _DEVIATIONS = """\
 
 
 def reference() -> str:
-    topic_columns = _columns("broker default", lambda key: _codes(key.broker_keys))
+    with_defaults = _columns("broker default", lambda key: _codes(key.broker_keys))
     broker_columns = _columns("at run time", lambda key: key.update_mode.value)
     sections = (
         _INTRODUCTION,
-        "## Topic keys\n\n" + _table(LogConfig.KEYS.values(), topic_columns),
+        "## Topic keys\n\n" + _table(LogConfig.KEYS.values(), with_defaults),
+        "## Group keys\n\n" + _table(GroupConfigKeys.KEYS.values(), with_defaults),
         "## Broker keys\n\n" + _table(BrokerConfig.KEYS.values(), broker_columns),
         _DEVIATIONS,
         "## Kafka's keys that are accepted without effect\n\n"

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 
 from barnabas.broker.acceptor import Acceptor
 from barnabas.broker.broker import Broker
+from barnabas.broker.compaction_process import CompactionProcess
 from barnabas.broker.config import BrokerConfig, BrokerProperties, without_effect
 from barnabas.broker.config_describe import DescribedConfig
 from barnabas.broker.controller_shell import ControllerShell
 from barnabas.broker.dispatch import API_VERSIONS, Dispatcher
 from barnabas.broker.entropy import Entropy
 from barnabas.broker.fetch_sessions import FetchSessions
+from barnabas.broker.groups.group_config import GroupConfigSchema
 from barnabas.broker.listeners import Listener
 from barnabas.broker.loop import Loop, Time
 from barnabas.broker.producer_ids import ProducerIds
@@ -145,15 +147,9 @@ class BrokerServer:
             clock=self.loop,
             workers=self._workers,
             report=self._report,
-            config=LogManagerConfig(
-                log_flush_offset_checkpoint_interval_ms=config.log_flush_offset_checkpoint_interval_ms,
-                log_retention_check_interval_ms=config.log_retention_check_interval_ms,
-                producer_id_expiration_ms=config.producer_id_expiration_ms,
-                producer_id_expiration_check_interval_ms=config.producer_id_expiration_check_interval_ms,
-                open_files_max=config.barnabas_max_open_files,
-                free_bytes_min=config.barnabas_min_free_bytes,
-            ),
+            config=_log_manager_config(config),
             config_of=self._log_config,
+            compactor=CompactionProcess(self.loop, self._workers),
         )
         logs.open()
         known = (log_dir.meta_properties.cluster_id for log_dir in logs.log_dirs if log_dir.meta_properties)
@@ -222,6 +218,8 @@ class BrokerServer:
     def _on_reconfigured(self, config: BrokerConfig) -> None:
         self.config = config
         self._acceptor.config = config
+        if self._logs is not None:
+            self._logs.cleaner.configure(_log_manager_config(config))
         self._controller.settings = _controller_settings(config)
 
     def _on_commit(self, image: MetadataImage, changes: ImageChanges) -> None:
@@ -262,11 +260,28 @@ class BrokerServer:
         self.broker.start_groups()
 
 
+def _log_manager_config(config: BrokerConfig) -> LogManagerConfig:
+    return LogManagerConfig(
+        log_flush_offset_checkpoint_interval_ms=config.log_flush_offset_checkpoint_interval_ms,
+        log_retention_check_interval_ms=config.log_retention_check_interval_ms,
+        producer_id_expiration_ms=config.producer_id_expiration_ms,
+        producer_id_expiration_check_interval_ms=config.producer_id_expiration_check_interval_ms,
+        open_files_max=config.barnabas_max_open_files,
+        free_bytes_min=config.barnabas_min_free_bytes,
+        log_cleaner_enable=config.log_cleaner_enable,
+        log_cleaner_backoff_ms=config.log_cleaner_backoff_ms,
+        log_cleaner_dedupe_buffer_size=config.log_cleaner_dedupe_buffer_size,
+        log_cleaner_io_buffer_load_factor=config.log_cleaner_io_buffer_load_factor,
+        log_cleaner_io_max_bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
+    )
+
+
 def _controller_settings(config: BrokerConfig) -> ControllerSettings:
     return ControllerSettings(
         node_id=config.node_id,
         broker_config=config,
         log_config=config.log_defaults,
+        group_config=GroupConfigSchema(config),
         defaults=TopicDefaults(config.num_partitions, config.default_replication_factor),
         delete_topic_enable=config.delete_topic_enable,
     )

@@ -31,7 +31,13 @@ from barnabas.replication.metadata_record_serde import METADATA_VERSION_LEVEL, M
 PRODUCER_ID_BLOCK_SIZE = 1000
 PRODUCER_ID_MAX = 2**63 - 1
 METADATA_VERSION_MIN = 7
-SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {METADATA_VERSION: (METADATA_VERSION_MIN, METADATA_VERSION_LEVEL)}
+GROUP_VERSION = "group.version"
+GROUP_VERSION_LEVEL = 1
+"""1: the consumer protocol (KIP-848). A cluster from before there was such a feature here is served it too."""
+SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {
+    METADATA_VERSION: (METADATA_VERSION_MIN, METADATA_VERSION_LEVEL),
+    GROUP_VERSION: (0, GROUP_VERSION_LEVEL),
+}
 
 UNFENCE = -1
 
@@ -56,7 +62,10 @@ class ProducerIdBlock(NamedTuple):
 
 def bootstrap_records() -> list[MetadataRecord]:
     """The first records of a new cluster."""
-    return [FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_LEVEL)]
+    return [
+        FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_LEVEL),
+        FeatureLevelRecord(name=GROUP_VERSION, feature_level=GROUP_VERSION_LEVEL),
+    ]
 
 
 # ---- registration

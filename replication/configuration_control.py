@@ -1,19 +1,20 @@
-"""Decides on configuration: AlterConfigs and IncrementalAlterConfigs, for topics, for one broker and for all brokers.
+"""Decides on configuration: AlterConfigs and IncrementalAlterConfigs, for topics, groups, one broker and all brokers.
 
 Rules:
 - Each resource stands or falls alone, with all its keys. One that a request names twice is refused both times.
 - What is validated is the resource's whole configuration as it would be afterwards.
 - AlterConfigs replaces everything the resource had; the incremental one changes only the keys it names.
 - A value that stays as it is makes no record, except for brokers: there it is how an operator has files read again.
-- A broker's values fail with INVALID_REQUEST, a topic's with INVALID_CONFIG: Kafka tells the two apart that way.
-Deviations: a broker key that does not exist is INVALID_CONFIG with the nearest one (Kafka stores it); groups and client
-metrics have no configuration here yet and are refused; there are no loggers whose level could be set.
+- A broker's values fail with INVALID_REQUEST, those of topics and groups with INVALID_CONFIG: Kafka tells them apart
+  that way. A group need not exist: it may be configured before its first member comes.
+Deviations: a broker key that does not exist is INVALID_CONFIG with the nearest one (Kafka stores it); client metrics
+have no configuration here and are refused; there are no loggers whose level could be set.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from barnabas.protocol.errors import ErrorCode, InvalidConfig, KafkaError
 from barnabas.protocol.messages import alter_configs as legacy
@@ -33,6 +34,14 @@ class ConfigOperation(IntEnum):
     SUBTRACT = 3
 
 
+class Schema(Protocol):
+    def key(self, name: str) -> ConfigKey: ...
+
+    def with_overrides(self, texts: Mapping[str, str]) -> object:
+        """Raises InvalidConfig."""
+        ...
+
+
 class ConfigSchemas(NamedTuple):
     """What is known about keys and values."""
 
@@ -40,6 +49,7 @@ class ConfigSchemas(NamedTuple):
     """What a topic has that sets nothing itself."""
     broker: Config
     """What the broker was started with."""
+    group: Schema
 
 
 class Entry(NamedTuple):
@@ -134,19 +144,28 @@ def _decide(alteration: Alteration, image: MetadataImage, schemas: ConfigSchemas
         raise _invalid_request("The levels of loggers cannot be replaced all at once.")
     _check_resource(resource, node_id)
     current = image.configs.get(resource, {})
-    schema = schemas.topic if resource.type == ResourceType.TOPIC else schemas.broker
+    schema = _schema(resource.type, schemas)
     changes = _changes(alteration, current, schema)
     after = {name: value for name, value in {**current, **changes}.items() if value is not None}
-    if resource.type == ResourceType.TOPIC:
-        schemas.topic.with_overrides(after)
-    else:
+    if resource.type == ResourceType.BROKER:
         check_broker_configs(after, schemas.broker, per_broker=bool(resource.name))
+    else:
+        schema.with_overrides(after)
     _check_existence(resource, image)
     return [
         ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=name, value=value)
         for name, value in changes.items()
         if value != current.get(name) or resource.type == ResourceType.BROKER
     ]
+
+
+def _schema(resource_type: int, schemas: ConfigSchemas) -> Schema:
+    match resource_type:
+        case ResourceType.TOPIC:
+            return schemas.topic
+        case ResourceType.GROUP:
+            return schemas.group
+    return schemas.broker
 
 
 def _check_entries(entries: Sequence[Entry]) -> None:
@@ -172,6 +191,9 @@ def _check_resource(resource: ConfigResource, node_id: int) -> None:
         case ResourceType.BROKER_LOGGER:
             _check_node(resource.name, node_id)
             raise InvalidConfig("This broker has no loggers whose level could be set.")
+        case ResourceType.GROUP:
+            if not resource.name:
+                raise _invalid_request("Groups have no configuration in common: name one.")
         case _:
             raise _invalid_request(f"Resources of type {resource.type} cannot be configured.")
 
@@ -193,13 +215,13 @@ def _check_existence(resource: ConfigResource, image: MetadataImage) -> None:
 # ---- values
 
 
-def _changes(alteration: Alteration, current: Configs, schema: Config) -> Changes:
+def _changes(alteration: Alteration, current: Configs, schema: Schema) -> Changes:
     named = {entry.name: _new_value(entry, current.get(entry.name), schema) for entry in alteration.entries}
     dropped: Changes = {name: None for name in current if alteration.replaces and name not in named}
     return named | dropped
 
 
-def _new_value(entry: Entry, current: str | None, schema: Config) -> str | None:
+def _new_value(entry: Entry, current: str | None, schema: Schema) -> str | None:
     match entry.operation:
         case ConfigOperation.SET:
             return entry.value

@@ -18,7 +18,7 @@ from barnabas.protocol.messages.incremental_alter_configs import (
 )
 from barnabas.replication import cluster_control, configuration_control, topic_control
 from barnabas.replication.cluster_control import BrokerRegistration, ProducerIdBlock
-from barnabas.replication.configuration_control import ConfigSchemas
+from barnabas.replication.configuration_control import ConfigSchemas, Schema
 from barnabas.replication.decision import Decision
 from barnabas.replication.image import MetadataImage
 from barnabas.replication.placement import Random
@@ -36,6 +36,8 @@ class ControllerSettings(NamedTuple):
     """What the broker was started with: its keys say which may change and its values take part in cross-checks."""
     log_config: LogConfig
     """What a topic has that sets nothing itself."""
+    group_config: Schema
+    """What a group may set."""
     defaults: TopicDefaults = TopicDefaults()
     delete_topic_enable: bool = True
 
@@ -101,7 +103,8 @@ class Controller:
 
     @property
     def _schemas(self) -> ConfigSchemas:
-        return ConfigSchemas(topic=self.settings.log_config, broker=self.settings.broker_config)
+        settings = self.settings
+        return ConfigSchemas(topic=settings.log_config, broker=settings.broker_config, group=settings.group_config)
 
     def _check_topic_configs(self, configs: Mapping[str, str]) -> None:
         self.settings.log_config.with_overrides(configs)

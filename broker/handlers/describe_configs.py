@@ -56,8 +56,12 @@ def _described(broker: Broker, resource: DescribeConfigsResource) -> list[Descri
         case ResourceType.BROKER_LOGGER:
             _check_node(broker, name)
             return []  # the log has one level, which is set at start
-        case ResourceType.CLIENT_METRICS | ResourceType.GROUP if name:
-            return []  # neither has any key that is served yet
+        case ResourceType.GROUP:
+            if not name:
+                raise InvalidRequest("Group name must not be empty")
+            return broker.config_describer.group(broker.image.config(ResourceType.GROUP, name), keys)
+        case ResourceType.CLIENT_METRICS if name:
+            return []  # no key of theirs is served
     raise InvalidRequest(f"resource type {resource.resource_type} with name {name!r} has no configuration")
 
 

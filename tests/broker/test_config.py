@@ -133,6 +133,27 @@ RULES = [
     ({"log.dirs": ""}, False, False),
     ({"log.dirs": "/a, /b"}, True, True),
     ({"compression.type": "none"}, False, False),
+    ({"group.consumer.session.timeout.ms": "44999"}, False, False),  # less than its own minimum
+    ({"group.consumer.max.session.timeout.ms": "44999"}, False, False),
+    ({"group.consumer.session.timeout.ms": "50000"}, True, True),
+    ({"group.consumer.heartbeat.interval.ms": "15001"}, False, False),
+    (
+        {"group.consumer.heartbeat.interval.ms": "45000", "group.consumer.max.heartbeat.interval.ms": "45000"},
+        False,
+        False,
+    ),
+    (
+        {"group.consumer.heartbeat.interval.ms": "44999", "group.consumer.max.heartbeat.interval.ms": "45000"},
+        True,
+        True,
+    ),
+    ({"group.consumer.min.assignment.interval.ms": "1001"}, False, False),
+    ({"group.consumer.assignors": "range"}, True, True),
+    ({"group.consumer.assignors": "range,sticky"}, False, False),
+    ({"group.coordinator.rebalance.protocols": "consumer"}, False, False),  # classic is always served
+    ({"group.coordinator.rebalance.protocols": "classic"}, True, True),
+    ({"offsets.topic.compression.codec": "4"}, True, True),
+    ({"offsets.topic.compression.codec": "5"}, False, False),
     # Where we deviate, on purpose:
     ({"controller.quorum.voters": "1@a:1,2@b:1"}, False, True),  # a quorum of one yet
     ({"log.cleaner.min.compaction.lag.ms": "10", "log.cleaner.max.compaction.lag.ms": "5"}, False, True),
@@ -282,7 +303,6 @@ def test_a_properties_file_of_kafkas_loads_and_what_has_no_effect_is_listed():
         "num.io.threads",
         "num.network.threads",
         "num.recovery.threads.per.data.dir",
-        "offsets.topic.replication.factor",
         "share.coordinator.state.topic.min.isr",
         "share.coordinator.state.topic.replication.factor",
         "transaction.state.log.min.isr",

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from barnabas.broker.config import BrokerConfig
+from barnabas.broker.group_config_keys import GroupConfigKeys
 from barnabas.storage.log_config import LogConfig
 from tests.kafka_jars import ROOT
 
@@ -29,7 +30,9 @@ def attributes_read():
 DEFAULTS_OF_TOPIC_KEYS = {name: key for key in LogConfig.KEYS.values() for name in key.broker_keys}
 
 
-@pytest.mark.parametrize(("config", "elsewhere"), [(LogConfig, {}), (BrokerConfig, DEFAULTS_OF_TOPIC_KEYS)])
+@pytest.mark.parametrize(
+    ("config", "elsewhere"), [(LogConfig, {}), (GroupConfigKeys, {}), (BrokerConfig, DEFAULTS_OF_TOPIC_KEYS)]
+)
 def test_a_key_has_an_effect_if_and_only_if_it_is_read(config, elsewhere, attributes_read):
     keys = {
         name: key for name, key in config.KEYS.items() if name not in {*READ_BY_THE_CONFIGURATION_ITSELF, *elsewhere}

@@ -14,7 +14,7 @@ from barnabas.replication.controller import Controller, ControllerSettings
 from barnabas.replication.image import Endpoint, MetadataImage, empty_image
 from barnabas.replication.image_delta import replayed
 from barnabas.replication.topic_control import TopicDefaults
-from barnabas.storage.config_def import Config, UpdateMode, int32, string_list
+from barnabas.storage.config_def import Config, UpdateMode, at_least, int32, string_list
 from barnabas.storage.log_config import LogConfig
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
@@ -32,6 +32,12 @@ class SmallBrokerConfig(Config):
         "log.cleanup.policy", ("delete",), "x", update_mode=UpdateMode.CLUSTER_WIDE
     )
     node_id: int = int32("node.id", 1, "x")
+
+
+class SmallGroupConfig(Config):
+    SCOPE = "group"
+
+    consumer_session_timeout_ms: int = int32("consumer.session.timeout.ms", 45_000, at_least(1), "x")
 
 
 def registration(broker_id: int = 1, **changes: object) -> BrokerRegistration:
@@ -59,7 +65,9 @@ def cluster(*broker_ids: int, fenced: tuple[int, ...] = (), stopping: tuple[int,
 
 
 def controller(*, defaults: TopicDefaults = DEFAULTS, delete_topic_enable: bool = True) -> Controller:
-    settings = ControllerSettings(1, SmallBrokerConfig(), LogConfig(), defaults, delete_topic_enable)
+    settings = ControllerSettings(
+        1, SmallBrokerConfig(), LogConfig(), SmallGroupConfig(), defaults, delete_topic_enable
+    )
     return Controller(settings, random=Random(7))
 
 

@@ -16,8 +16,9 @@ from tests.replication.clusters import cluster, new_topic, registration, uuid, w
 E = ErrorCode
 
 
-def test_a_new_cluster_starts_at_the_metadata_version_of_kafka_4_3():
-    assert [(record.name, record.feature_level) for record in bootstrap_records()] == [("metadata.version", 30)]
+def test_a_new_cluster_starts_with_the_features_of_kafka_4_3_that_are_served():
+    levels = [(record.name, record.feature_level) for record in bootstrap_records()]
+    assert levels == [("metadata.version", 30), ("group.version", 1)]
 
 
 def test_a_broker_is_registered_fenced_and_then_unfenced():
@@ -27,7 +28,7 @@ def test_a_broker_is_registered_fenced_and_then_unfenced():
     broker = image.brokers[1]
     assert (epoch, broker.broker_epoch, broker.fenced, broker.rack) == (41, 41, True, "a")
     assert broker.endpoints == registration(1).endpoints
-    assert broker.features == {"metadata.version": (7, 30)}
+    assert broker.features == {"metadata.version": (7, 30), "group.version": (0, 1)}
     assert broker.log_dirs == (uuid(201),)
     image = replayed(image, unfence_broker(1, epoch, image).records)
     assert image.brokers[1] == broker._replace(fenced=False)

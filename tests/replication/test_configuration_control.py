@@ -10,7 +10,7 @@ from tests.replication.clusters import cluster, controller, new_topic, with_topi
 
 E = ErrorCode
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
-TOPIC, BROKER = ResourceType.TOPIC, ResourceType.BROKER
+TOPIC, BROKER, GROUP = ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP
 
 
 @pytest.fixture
@@ -100,7 +100,12 @@ def test_incremental_changes_touch_what_they_name(image, configs, expected):
         (resource(BROKER, "-1", ("num.io.threads", SET, "9")), E.INVALID_REQUEST),
         (resource(ResourceType.BROKER_LOGGER, "1", ("root", SET, "DEBUG")), E.INVALID_CONFIG),
         (resource(ResourceType.BROKER_LOGGER, "2", ("root", SET, "DEBUG")), E.INVALID_REQUEST),
-        (resource(ResourceType.GROUP, "g", ("consumer.session.timeout.ms", SET, "9")), E.INVALID_REQUEST),
+        (resource(GROUP, "g", ("consumer.session.timeout.ms", SET, "9")), E.NONE),  # whether the group exists or not
+        (resource(GROUP, "g", ("consumer.session.timeout.ms", SET, "0")), E.INVALID_CONFIG),
+        (resource(GROUP, "g", ("consumer.session.timeout", SET, "9")), E.INVALID_CONFIG),
+        (resource(GROUP, "g", ("consumer.session.timeout.ms", APPEND, "9")), E.INVALID_CONFIG),
+        (resource(GROUP, "", ("consumer.session.timeout.ms", SET, "9")), E.INVALID_REQUEST),  # groups share nothing
+        (resource(ResourceType.CLIENT_METRICS, "m", ("interval.ms", SET, "9")), E.INVALID_REQUEST),
         (resource(99, "x", ("y", SET, "z")), E.INVALID_REQUEST),
     ],
 )  # fmt: skip

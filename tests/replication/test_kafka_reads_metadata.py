@@ -46,15 +46,17 @@ def test_kafka_reads_the_log(quorum):
     text = dumped(f"{quorum.log.path}/00000000000000000000.log")
     assert all(name in text for name in ("LeaderChange", "KRaftVersion", "KRaftVoters"))
     found = records(text)
-    assert [record["type"] for record in found[:4]] == [
+    assert [record["type"] for record in found[:5]] == [
+        "FEATURE_LEVEL_RECORD",
         "FEATURE_LEVEL_RECORD",
         "REGISTER_BROKER_RECORD",
         "BROKER_REGISTRATION_CHANGE_RECORD",
         "TOPIC_RECORD",
     ]
     assert found[0]["data"] == {"name": "metadata.version", "featureLevel": 30}
-    assert found[4]["data"] == {"resourceType": 2, "resourceName": "orders", "name": "retention.ms", "value": "5"}
-    assert (found[5]["version"], found[5]["data"]["leader"], found[5]["data"]["isr"]) == (2, 1, [1])
+    assert found[1]["data"] == {"name": "group.version", "featureLevel": 1}
+    assert found[5]["data"] == {"resourceType": 2, "resourceName": "orders", "name": "retention.ms", "value": "5"}
+    assert (found[6]["version"], found[6]["data"]["leader"], found[6]["data"]["isr"]) == (2, 1, [1])
     assert found[-1]["type"] == "PRODUCER_IDS_RECORD"
     assert len(found) == quorum.metadata.image.end_offset - 3  # all but the leader's three
 
@@ -69,7 +71,7 @@ def test_kafka_reads_a_snapshot(quorum):
     types = [record["type"] for record in records(text)]
     assert types[0] == "FEATURE_LEVEL_RECORD"
     assert {name: types.count(name) for name in set(types)} == {
-        "FEATURE_LEVEL_RECORD": 1,
+        "FEATURE_LEVEL_RECORD": 2,
         "REGISTER_BROKER_RECORD": 1,
         "TOPIC_RECORD": 2,
         "PARTITION_RECORD": 52,

@@ -56,10 +56,10 @@ def log_text(quorum):
 
 def test_a_new_cluster_begins_with_its_leader_and_its_metadata_version(start):
     quorum = start().lead()
-    assert log_text(quorum) == [(0, 3, 1, True), (3, 1, 1, False)]
+    assert log_text(quorum) == [(0, 3, 1, True), (3, 2, 1, False)]
     image = quorum.metadata.image
-    assert (image.epoch, image.controller_id, image.metadata_version, image.end_offset) == (1, 1, 30, 4)
-    assert quorum.metadata.high_watermark == 4
+    assert (image.epoch, image.controller_id, image.metadata_version, image.end_offset) == (1, 1, 30, 5)
+    assert quorum.metadata.high_watermark == 5
 
 
 def test_every_start_is_a_new_epoch_and_finds_what_was_committed(start):
@@ -72,7 +72,7 @@ def test_every_start_is_a_new_epoch_and_finds_what_was_committed(start):
     again.lead()
     assert (again.metadata.epoch, again.metadata.image.epoch) == (2, 2)
     assert set(again.metadata.image.topics) == {"topic-1", "topic-2"}
-    assert log_text(again)[-1] == (7, 3, 2, True)  # the leader change, and no second metadata.version
+    assert log_text(again)[-1] == (8, 3, 2, True)  # the leader change, and no second metadata.version
 
 
 def test_nothing_is_told_before_it_is_on_disk_but_the_next_decision_sees_it(start):
@@ -164,7 +164,7 @@ def test_a_transaction_that_never_ended_is_aborted_by_the_next_leader(start):
     again.lead().append(topic(2))
     last = start()
     assert set(last.metadata.image.topics) == {"topic-2"}
-    assert log_text(last)[-3:] == [(6, 3, 2, True), (9, 1, 2, False), (10, 1, 2, False)]  # leads, aborts, goes on
+    assert log_text(last)[-3:] == [(7, 3, 2, True), (10, 1, 2, False), (11, 1, 2, False)]  # leads, aborts, goes on
 
 
 # ---- snapshots
@@ -201,22 +201,22 @@ def test_a_snapshot_is_taken_after_so_much_time_if_anything_is_new(start):
     assert snapshot_ids(quorum) == []
     quorum.clock.advance(1)
     quorum.run()
-    assert snapshot_ids(quorum) == [(5, 1)]
+    assert snapshot_ids(quorum) == [(6, 1)]
     quorum.clock.advance(600_000)
     quorum.run()
-    assert snapshot_ids(quorum) == [(5, 1)]  # nothing happened since
+    assert snapshot_ids(quorum) == [(6, 1)]  # nothing happened since
 
 
 def test_two_snapshots_are_kept_and_the_log_from_the_older_one_on(start):
     quorum = grown(start, 4)
-    assert snapshot_ids(quorum) == [(7, 1), (8, 1)]
-    assert quorum.log.log_start_offset == 7
-    assert quorum.log.segments[0].base_offset == 7
+    assert snapshot_ids(quorum) == [(8, 1), (9, 1)]
+    assert quorum.log.log_start_offset == 8
+    assert quorum.log.segments[0].base_offset == 8
 
 
 def test_the_first_snapshot_leaves_the_log_whole(start):
     quorum = grown(start, 1)
-    assert (snapshot_ids(quorum), quorum.log.log_start_offset) == ([(5, 1)], 0)
+    assert (snapshot_ids(quorum), quorum.log.log_start_offset) == ([(6, 1)], 0)
 
 
 def test_a_start_reads_the_latest_snapshot_and_the_log_behind_it(start):
@@ -289,7 +289,7 @@ def test_nothing_is_left_to_run_when_it_is_closed(start):
     quorum.run()
     quorum.clock.advance(10**9)
     quorum.run()
-    assert quorum.metadata.image.end_offset == 5
+    assert quorum.metadata.image.end_offset == 6
 
 
 # ---- any history

@@ -237,7 +237,7 @@ def assignment_of(line: str) -> GroupAssignment:
 
 
 def test_kafka_assigns_the_same() -> None:
-    """Range to the letter. Uniform as evenly, moving as many; which of two equal members gets one more is its own affair."""
+    """Range to the letter; uniform as evenly, with as many moves. Which of two equal members gets more may differ."""
     cases = [(assignor, *generated(random.Random(seed))) for assignor in ASSIGNORS for seed in range(400)]
     befores = [before.assign(assignor) for assignor, before, _ in cases]
     lines = [line_of(assignor, after, current) for (assignor, _, after), current in zip(cases, befores)]
