@@ -82,7 +82,7 @@ _BY_TYPE = {
         controller.performance.sample.period.ms delegation.token.expiry.check.interval.ms
         delegation.token.expiry.time.ms delegation.token.max.lifetime.ms follower.replication.throttled.rate
         internal.metadata.delete.delay.millis leader.imbalance.check.interval.seconds
-        leader.replication.throttled.rate log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size
+        leader.replication.throttled.rate
         log.initial.task.delay.ms metrics.sample.window.ms remote.list.offsets.request.timeout.ms
         remote.log.index.file.cache.total.size.bytes remote.log.index.file.cache.ttl.ms
         remote.log.manager.copy.max.bytes.per.second remote.log.manager.fetch.max.bytes.per.second
@@ -95,9 +95,8 @@ _BY_TYPE = {
         unclean.leader.election.interval.ms
     """,
     ConfigType.DOUBLE: """
-        log.cleaner.io.buffer.load.factor log.cleaner.io.max.bytes.per.second remote.log.manager.task.retry.jitter
-        sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor sasl.login.refresh.window.factor
-        sasl.login.refresh.window.jitter
+        remote.log.manager.task.retry.jitter sasl.kerberos.ticket.renew.jitter
+        sasl.kerberos.ticket.renew.window.factor sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
     """,
     ConfigType.LIST: """
         config.providers cordoned.log.dirs early.start.listeners group.share.assignors kafka.metrics.reporters
@@ -124,8 +123,7 @@ _BY_TYPE = {
 _CLUSTER_WIDE = """
     background.threads config.providers follower.fetch.last.tiered.offset.enable follower.replication.throttled.rate
     group.share.assignment.interval.ms group.streams.assignment.interval.ms leader.replication.throttled.rate
-    log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.io.buffer.load.factor
-    log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second log.cleaner.threads metric.reporters
+    log.cleaner.io.buffer.size log.cleaner.threads metric.reporters
     num.io.threads num.network.threads num.replica.fetchers remote.fetch.max.wait.ms
     remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes
     remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second

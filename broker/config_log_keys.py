@@ -2,8 +2,11 @@
 
 from typing import Any
 
-from barnabas.storage.config_def import Config, UpdateMode, at_least, boolean, int32, long
+from barnabas.storage.compaction_job import UNTHROTTLED
+from barnabas.storage.config_def import Config, UpdateMode, at_least, boolean, double, int32, invalid_value, long
 from barnabas.storage.log_config import LONG_MAX, LogConfig
+
+_DEDUPE_BYTES_ABOVE = 1 << 20
 
 
 def default_of(topic_key: str, name: str) -> Any:
@@ -129,8 +132,32 @@ class LogManagerKeys(Config):
         update_mode=UpdateMode.CLUSTER_WIDE,
         honoured=False,
     )
-    log_cleaner_enable: bool = boolean(
-        "log.cleaner.enable", True, "Run compaction. It does not run yet.", honoured=False
+    log_cleaner_enable: bool = boolean("log.cleaner.enable", True, "Compact the topics whose cleanup.policy says so.")
+    log_cleaner_backoff_ms: int = long(
+        "log.cleaner.backoff.ms",
+        15_000,
+        at_least(0),
+        "How long compaction rests when no log is left that is worth it, and before it tries one again that failed.",
+        update_mode=UpdateMode.CLUSTER_WIDE,
+    )
+    log_cleaner_dedupe_buffer_size: int = long(
+        "log.cleaner.dedupe.buffer.size",
+        134_217_728,
+        "The memory in which compaction remembers where it saw each key last, 24 bytes a key. A log with more keys "
+        "than fit takes several passes.",
+        update_mode=UpdateMode.CLUSTER_WIDE,
+    )
+    log_cleaner_io_buffer_load_factor: float = double(
+        "log.cleaner.io.buffer.load.factor",
+        0.9,
+        "How full that memory may get: fuller means fewer passes, and slower ones.",
+        update_mode=UpdateMode.CLUSTER_WIDE,
+    )
+    log_cleaner_io_max_bytes_per_second: float = double(
+        "log.cleaner.io.max.bytes.per.second",
+        UNTHROTTLED,
+        "The most that compaction reads and writes in a second.",
+        update_mode=UpdateMode.CLUSTER_WIDE,
     )
     log_dir_failure_timeout_ms: int = long(
         "log.dir.failure.timeout.ms",
@@ -139,6 +166,15 @@ class LogManagerKeys(Config):
         "How long a broker with a failed directory waits for the controller to hear of it before it stops.",
         honoured=False,
     )
+
+    def check(self) -> None:
+        super().check()
+        if (size := self.log_cleaner_dedupe_buffer_size) <= _DEDUPE_BYTES_ABOVE:
+            raise invalid_value("log.cleaner.dedupe.buffer.size", size, f"more than {_DEDUPE_BYTES_ABOVE}")
+        if not 0 < (factor := self.log_cleaner_io_buffer_load_factor) <= 1:
+            raise invalid_value("log.cleaner.io.buffer.load.factor", factor, "above 0 and at most 1")
+        if (rate := self.log_cleaner_io_max_bytes_per_second) <= 0:
+            raise invalid_value("log.cleaner.io.max.bytes.per.second", rate, "more than 0")
 
 
 class LogKeys(TopicDefaultKeys, TimeKeys, LogManagerKeys):

@@ -151,11 +151,11 @@ class Cleaner:
             self._start_later()
 
     def close(self) -> None:
-        self._is_closed = True
-        self._offered.clear()
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._run is not None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._offered.clear()
+            if self._timer is not None:
+                self._timer.cancel()
             self._compactor.cancel()
             self._run = None
 
@@ -256,8 +256,8 @@ class Cleaner:
         if isinstance(error, CompactionFailed) and error.is_corrupt:
             self.uncleanable[log.topic_partition] = str(error)
             text = (
-                f"{name}: cannot be compacted and keeps growing: {error}. Its other records can be read; stop the broker "
-                "and move the segment away, or create the topic anew"
+                f"{name}: cannot be compacted and keeps growing: {error}. Its other records can be read; stop the "
+                "broker and move the segment away, or create the topic anew"
             )
             self._report.error(text, topic_partition=name)
         elif not isinstance(error, KafkaStorageError):

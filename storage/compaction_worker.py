@@ -16,7 +16,7 @@ from typing import Any
 
 from barnabas.protocol.errors import CorruptMessage, ProtocolError
 from barnabas.storage.compaction import Compaction
-from barnabas.storage.compaction_job import CompactionJob, SegmentToClean
+from barnabas.storage.compaction_job import UNTHROTTLED, CompactionJob, SegmentToClean
 from barnabas.storage.files import OsFiles
 
 _NICENESS = 5
@@ -67,7 +67,7 @@ def decode_job(line: str) -> CompactionJob:
 
 def throttle(bytes_per_second: float) -> Callable[[int], None] | None:
     """Keeps to this many bytes a second, counted from the first."""
-    if bytes_per_second == float("inf"):
+    if bytes_per_second >= UNTHROTTLED:
         return None
     started_s = time.monotonic()
     total = 0

@@ -44,7 +44,7 @@ class LogConfig(Config):
         ("delete",),
         list_of("compact", "delete"),
         "What happens to old segments: `delete` drops those past the retention limits, `compact` keeps the last record "
-        "of each key, both may be given, and an empty list keeps everything. Compaction itself does not run yet.",
+        "of each key, both may be given, and an empty list keeps everything.",
         broker_keys=("log.cleanup.policy",),
     )
     compression_gzip_level: int = int32(
@@ -86,7 +86,6 @@ class LogConfig(Config):
         at_least(0),
         "How long a compacted topic keeps the tombstone of a deleted key, so that a reader who started before sees it.",
         broker_keys=("log.cleaner.delete.retention.ms",),
-        honoured=False,
     )
     file_delete_delay_ms: int = long(
         "file.delete.delay.ms",
@@ -159,7 +158,6 @@ class LogConfig(Config):
         at_least(1),
         "The longest time a record of a compacted topic may escape compaction.",
         broker_keys=("log.cleaner.max.compaction.lag.ms",),
-        honoured=False,
     )
     max_message_bytes: int = int32(
         "max.message.bytes",
@@ -195,7 +193,6 @@ class LogConfig(Config):
         between(0, 1),
         "The share of a compacted log that must be uncompacted before it is worth another pass.",
         broker_keys=("log.cleaner.min.cleanable.ratio",),
-        honoured=False,
     )
     min_compaction_lag_ms: int = long(
         "min.compaction.lag.ms",
@@ -203,7 +200,6 @@ class LogConfig(Config):
         at_least(0),
         "How long a record of a compacted topic is safe from compaction.",
         broker_keys=("log.cleaner.min.compaction.lag.ms",),
-        honoured=False,
     )
     min_insync_replicas: int = int32(
         "min.insync.replicas",
