@@ -30,11 +30,17 @@ def handle(broker: Broker, request: OffsetFetchRequest, context: RequestContext)
     if context.api_version >= _MANY_GROUPS_SINCE:
         groups = [_fetch(broker, group, request.require_stable, context) for group in request.groups]
         return all_of(groups).map(lambda fetched: OffsetFetchResponse(groups=fetched))
-    topics = request.topics and [
+    return _fetch(broker, _one_group(request), request.require_stable, context).map(_of_one_group)
+
+
+def _one_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
+    """As later versions ask for it."""
+    if request.topics is None:
+        return OffsetFetchRequestGroup(group_id=request.group_id, topics=None)
+    topics = [
         OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes) for topic in request.topics
     ]
-    group = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
-    return _fetch(broker, group, request.require_stable, context).map(_of_one_group)
+    return OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
 
 
 def _fetch(

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.broker.config import BrokerConfig
 from barnabas.broker.handlers import HANDLERS
 from barnabas.broker.promise import Promise
 from barnabas.broker.topic_creation import TopicCreation
@@ -78,5 +79,5 @@ def test_a_change_that_cannot_be_stored_is_answered_with_the_storage_error(
 
 
 def test_a_topic_that_cannot_be_created_automatically_is_told_with_the_storage_error() -> None:
-    promise = TopicCreation(FullDisk(), FakeReport()).create(["orders"])  # type: ignore[arg-type]
+    promise = TopicCreation(FullDisk(), BrokerConfig, FakeReport()).create(["orders"])  # type: ignore[arg-type]
     assert promise.value == {"orders": ErrorCode.KAFKA_STORAGE_ERROR}

@@ -25,7 +25,6 @@ from barnabas.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
-from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.types import ZERO_UUID
 from barnabas.testing import Broker
@@ -449,18 +448,6 @@ def test_every_version_describes_the_cluster(broker: Broker, client: RawClient, 
 def test_a_broker_speaks_for_brokers_only(client: RawClient, endpoint_type: int, expected: ErrorCode) -> None:
     request = DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=endpoint_type)
     assert ErrorCode(client.call(request).error_code) is expected
-
-
-@pytest.mark.parametrize("version", range(0, 7))
-def test_there_is_no_coordinator_yet_in_any_version(client: RawClient, version: int) -> None:
-    if version < 4:
-        answers = [client.call(FindCoordinatorRequest(key="group", key_type=0), version)]
-    else:
-        request = FindCoordinatorRequest(key_type=0, coordinator_keys=["group-1", "group-2"])
-        answers = client.call(request, version).coordinators
-        assert [answer.key for answer in answers] == ["group-1", "group-2"]
-    for answer in answers:
-        assert (ErrorCode(answer.error_code), answer.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
 
 
 def test_what_the_cluster_knows_is_the_same_after_a_restart(tmp_path: Path) -> None:
