@@ -147,6 +147,16 @@ class ClassicGroups:
                 key.group, value, now_ms=self._context.now_ms, on_alive=self._rebalance.start_session
             )
 
+    def adopt(self, group_id: str, reason: str | None) -> None:
+        """A consumer group has become this one by replay. Its members' sessions begin; with a reason, so does a
+        rebalance."""
+        group = self._context.groups.get(group_id)
+        if isinstance(group, ClassicGroup):
+            for member in group.members.values():
+                self._rebalance.start_session(group, member)
+            if reason is not None and group.state is STABLE:
+                self._rebalance.prepare(group, reason)
+
     def on_loaded(self) -> None:
         """Members have a whole session to come back in. A group above the limit, which was lowered, joins again."""
         most = self._context.config().group_max_size

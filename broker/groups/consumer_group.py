@@ -7,6 +7,7 @@ Rules:
 - State changes by replay only.
 """
 
+from collections.abc import Collection
 from enum import StrEnum
 
 from barnabas.broker.groups import consumer_records
@@ -233,12 +234,16 @@ class ConsumerGroup:
         return None if self.is_subscribed_to(topic) else commit_timestamp_ms
 
     def tombstones(self) -> list[GroupRecord]:
+        return self.tombstones_with(self.members)
+
+    def tombstones_with(self, member_ids: Collection[str]) -> list[GroupRecord]:
+        """If these are its members by the time that the tombstones are replayed."""
         group_id, records = self.group_id, consumer_records
         return [
-            *[records.current_tombstone(group_id, member_id) for member_id in self.members],
-            *[records.target_tombstone(group_id, member_id) for member_id in self.members],
+            *[records.current_tombstone(group_id, member_id) for member_id in member_ids],
+            *[records.target_tombstone(group_id, member_id) for member_id in member_ids],
             records.target_epoch_tombstone(group_id),
-            *[records.member_tombstone(group_id, member_id) for member_id in self.members],
+            *[records.member_tombstone(group_id, member_id) for member_id in member_ids],
             *[records.regex_tombstone(group_id, regex) for regex in self.subscriptions.resolved],
             records.partition_metadata_tombstone(group_id),
             records.epoch_tombstone(group_id),

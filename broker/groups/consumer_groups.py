@@ -10,33 +10,35 @@ Rules, Kafka's:
 - Time that passes without a sign of life, or without giving up partitions that others wait for, removes a member.
 """
 
-from collections.abc import Callable, Collection
-from typing import Any, TypeVar
+from typing import Any
 
-from barnabas.broker.groups import consumer_describe, consumer_records, consumer_replay
+from barnabas.broker.groups import consumer_describe, consumer_replay
 from barnabas.broker.groups.assignors import Partitions
+from barnabas.broker.groups.classic_group import ClassicGroup
+from barnabas.broker.groups.classic_groups import ClassicGroups
+from barnabas.broker.groups.consumer_classic import ConsumerClassic
+from barnabas.broker.groups.consumer_departures import ConsumerDepartures
 from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.consumer_member import (
     JOIN_GROUP_MEMBER_EPOCH,
     LEAVE_GROUP_MEMBER_EPOCH,
     LEAVE_GROUP_STATIC_MEMBER_EPOCH,
-    NO_PARTITIONS,
     ConsumerMember,
-    PartitionEpochs,
 )
-from barnabas.broker.groups.consumer_sessions import REBALANCE, ConsumerSessions
 from barnabas.broker.groups.context import ClientInfo, GroupContext
+from barnabas.broker.groups.group_config import group_config
+from barnabas.broker.groups.group_migration import GroupMigration
 from barnabas.broker.groups.heartbeat_checks import (
     check_member_epoch,
     check_released,
     check_request,
+    check_size,
     check_static_member,
     owned_partitions,
 )
-from barnabas.broker.groups.member_update import MemberUpdate, supported_assignors
-from barnabas.broker.groups.result import GroupRecord, Result
-from barnabas.broker.groups.subscriptions import metadata_hash
-from barnabas.protocol.errors import ErrorCode, GroupIdNotFound, GroupMaxSizeReached, KafkaError
+from barnabas.broker.groups.member_update import MemberUpdate, replace_static_member, supported_assignors
+from barnabas.broker.groups.result import Committed, GroupRecord, Result
+from barnabas.protocol.errors import ErrorCode, GroupIdNotFound, KafkaError
 from barnabas.protocol.group_record_serde import GroupKey, GroupValue
 from barnabas.protocol.messages.consumer_group_describe import DescribedGroup
 from barnabas.protocol.messages.consumer_group_heartbeat import (
@@ -45,14 +47,19 @@ from barnabas.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-
-R = TypeVar("R")
+from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
 class ConsumerGroups:
-    def __init__(self, context: GroupContext, classic: object) -> None:
+    def __init__(self, context: GroupContext, classic: ClassicGroups) -> None:
         self._context = context
-        self._sessions = ConsumerSessions(context, self._expire)
+        self._migration = GroupMigration(context)
+        self._departures = ConsumerDepartures(context, classic, self._migration)
+        self._sessions = self._departures.sessions
+        self._classic = ConsumerClassic(context, classic, self._departures, self._migration)
 
     # ---- requests
 
@@ -65,22 +72,22 @@ class ConsumerGroups:
         is_joining = request.member_epoch == JOIN_GROUP_MEMBER_EPOCH
         records: list[GroupRecord] = []
         group = self._group_to_join(request.group_id, records) if is_joining else self._group(request.group_id)
-        self._check_size(group, request.member_id)
+        check_size(group, request.member_id, self._context.config().group_consumer_max_size)
         member_id = request.member_id or self._context.new_uuid()
         owned = owned_partitions(request.topic_partitions)
         before = self._member(group, request, member_id, owned, records)
         update = MemberUpdate(self._context, group, before, _updated(before, request, client), records)
-        settings = self._context.config()
+        settings = group_config(self._context, group.group_id)
         update.subscribe()
-        update.assign(settings.group_consumer_assignment_interval_ms)
+        update.assign(settings.consumer_assignment_interval_ms)
         update.reconcile(owned)
-        self._sessions.schedule_session(group.group_id, member_id, settings.group_consumer_session_timeout_ms)
+        self._sessions.schedule_session(group.group_id, member_id, settings.consumer_session_timeout_ms)
         response = ConsumerGroupHeartbeatResponse(
             throttle_time_ms=0,
             error_code=ErrorCode.NONE,
             member_id=member_id,
             member_epoch=update.member.member_epoch,
-            heartbeat_interval_ms=settings.group_consumer_heartbeat_interval_ms,
+            heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms,
             assignment=_assignment(update.member) if _is_told(request, before, update.member) else None,
         )
         if not records:
@@ -97,32 +104,29 @@ class ConsumerGroups:
             heartbeat_interval_ms=0,
         )
         if request.instance_id is None:
-            return self.fence(group, [group.member(request.member_id)], response, "it left")
+            return self._departures.remove(group, [group.member(request.member_id)], response, "it left")
         static = group.static_member(request.instance_id)
         member = check_static_member(static, request.member_id, request.instance_id)
         if request.member_epoch == LEAVE_GROUP_MEMBER_EPOCH:
-            return self.fence(group, [member], response, "it left")
-        return self._leave_for_a_while(group, member, response)
-
-    def _leave_for_a_while(self, group: ConsumerGroup, member: ConsumerMember, response: R) -> Result[R]:
-        """Its partitions stay with it, under an epoch that nobody can commit with."""
-        away = member._replace(
-            member_epoch=LEAVE_GROUP_STATIC_MEMBER_EPOCH,
-            partitions_pending_revocation=NO_PARTITIONS,
-            assigned_partitions={
-                topic_id: dict.fromkeys(numbers, 0) for topic_id, numbers in member.assigned_partitions.items()
-            },
-        )
-
-        def on_committed(error: KafkaError | None) -> None:
-            if error is None:
-                self._sessions.cancel(REBALANCE, group.group_id, member.member_id)
-                self._tell(group, f"static member {member.instance_id} ({member.member_id}) left for a while")
-
-        return Result(response, [consumer_records.current_record(group.group_id, away)], on_committed=on_committed)
+            return self._departures.remove(group, [member], response, "it left")
+        return self._departures.leave_for_a_while(group, member, response)
 
     def describe(self, group: ConsumerGroup) -> DescribedGroup:
         return consumer_describe.describe(group, supported_assignors(self._context)[0], self._context.image())
+
+    # ---- requests of the classic protocol, to groups that are consumer groups
+
+    def classic_join(self, request: JoinGroupRequest, client: ClientInfo) -> Result[JoinGroupResponse]:
+        return self._classic.join(self._group(request.group_id), request, client)
+
+    def classic_sync(self, request: SyncGroupRequest, client: ClientInfo) -> Result[SyncGroupResponse]:
+        return self._classic.sync(self._group(request.group_id), request)
+
+    def classic_heartbeat(self, request: HeartbeatRequest, client: ClientInfo) -> Result[HeartbeatResponse]:
+        return self._classic.heartbeat(self._group(request.group_id), request)
+
+    def classic_leave(self, request: LeaveGroupRequest, client: ClientInfo) -> Result[LeaveGroupResponse]:
+        return self._classic.leave(self._group(request.group_id), request, client)
 
     # ---- groups and members
 
@@ -143,12 +147,12 @@ class ConsumerGroups:
         if group.is_empty:
             records += group.tombstones()
             return ConsumerGroup(group_id)
-        raise GroupIdNotFound(f"group {group_id} is no consumer group")
-
-    def _check_size(self, group: ConsumerGroup, member_id: str) -> None:
-        limit = self._context.config().group_consumer_max_size
-        if len(group.members) >= limit and not group.has_member(member_id):
-            raise GroupMaxSizeReached(f"group {group.group_id} has {len(group.members)} members, and may have {limit}")
+        assert isinstance(group, ClassicGroup), "there are two kinds of groups"
+        upgraded = self._migration.upgrade(group, records)
+        for member in upgraded.members.values():
+            assert member.classic is not None, "it was a classic group"
+            self._sessions.schedule_session(group_id, member.member_id, member.classic.session_timeout_ms)
+        return upgraded
 
     def _member(
         self,
@@ -174,36 +178,6 @@ class ConsumerGroups:
         check_member_epoch(member, request.member_epoch, owned)
         return member
 
-    # ---- those who go
-
-    def fence(self, group: ConsumerGroup, members: Collection[ConsumerMember], response: R, why: str) -> Result[R]:
-        """Removes members that leave, or that have not done what they must."""
-        if not members:
-            return Result(response)
-        records: list[GroupRecord] = []
-        subscriptions = group.subscriptions.copy()
-        for member in members:
-            records += consumer_records.removal_of_member(group.group_id, member.member_id)
-            subscriptions.replace(member, None)
-        for regex in group.subscriptions.by_regex:
-            if regex not in subscriptions.by_regex:
-                records.append(consumer_records.regex_tombstone(group.group_id, regex))
-        new_hash = metadata_hash(subscriptions.topics, self._context.image())
-        records.append(consumer_records.epoch_record(group.group_id, group.epoch + 1, new_hash))
-        names = ", ".join([member.member_id for member in members])
-        text = f"member {names} removed: {why}; group epoch {group.epoch} -> {group.epoch + 1}"
-
-        def on_committed(error: KafkaError | None) -> None:
-            if error is None:
-                self._tell(group, text)
-                for member in members:
-                    self._sessions.settle(group.group_id, member.member_id)
-
-        return Result(response, records, on_committed=on_committed)
-
-    def _expire(self, group: ConsumerGroup, member: ConsumerMember, why: str) -> Result[None]:
-        return self.fence(group, [member], None, why)
-
     # ---- records
 
     def replay(self, key: GroupKey, value: GroupValue | None) -> None:
@@ -212,7 +186,7 @@ class ConsumerGroups:
     def on_loaded(self) -> None:
         for group in self._context.groups.values():
             if isinstance(group, ConsumerGroup):
-                timeout_ms = self._context.config().group_consumer_session_timeout_ms
+                timeout_ms = group_config(self._context, group.group_id).consumer_session_timeout_ms
                 for member in group.members.values():
                     self._sessions.schedule_session(group.group_id, member.member_id, timeout_ms)
                     self._sessions.follow_reconciliation(group.group_id, member)
@@ -224,9 +198,9 @@ class ConsumerGroups:
                 for member_id in group.members:
                     self._sessions.cancel_all(group.group_id, member_id)
 
-    # ---- what is told
+    # ---- what follows
 
-    def _after_update(self, group: ConsumerGroup, update: MemberUpdate) -> Callable[[KafkaError | None], None]:
+    def _after_update(self, group: ConsumerGroup, update: MemberUpdate) -> Committed:
         epoch_before, member = group.epoch, update.member
         is_new = not group.has_member(member.member_id)
         replaced = group.static_member(member.instance_id)
@@ -238,33 +212,10 @@ class ConsumerGroups:
                 return
             if replaced is not None and replaced.member_id != member.member_id:
                 self._sessions.settle(group.group_id, replaced.member_id)
-            parts = [f"member {member.member_id} joined"] if is_new else []
-            if update.epoch != epoch_before:
-                parts.append(f"group epoch {epoch_before} -> {update.epoch}")
-            if update.assignment_text:
-                parts.append(update.assignment_text)
-            if parts:
-                self._tell(group, "; ".join(parts))
+            if text := update.told(epoch_before, is_new=is_new):
+                self._departures.tell(group, text)
 
         return on_committed
-
-    def _tell(self, group: ConsumerGroup, text: str) -> None:
-        current = self._context.groups.get(group.group_id)
-        members = len(current.members) if isinstance(current, ConsumerGroup) else 0
-        report_text = f"consumer group {group.group_id} ({members} members): {text}"
-        self._context.report.info(report_text, group_id=group.group_id, members=members)
-
-
-def replace_static_member(
-    group: ConsumerGroup, old: ConsumerMember, member_id: str, records: list[GroupRecord]
-) -> ConsumerMember:
-    """The new member has what the old one had, and begins at epoch 0."""
-    new = old._replace(member_id=member_id, member_epoch=0, previous_member_epoch=0)
-    records += consumer_records.removal_of_member(group.group_id, old.member_id)
-    records.append(consumer_records.member_record(group.group_id, new))
-    records.append(consumer_records.target_record(group.group_id, member_id, group.target_of(old)))
-    records.append(consumer_records.current_record(group.group_id, new))
-    return new
 
 
 def _updated(before: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: ClientInfo) -> ConsumerMember:
@@ -294,8 +245,6 @@ def _is_told(request: ConsumerGroupHeartbeatRequest, before: ConsumerMember, aft
 
 
 def _assignment(member: ConsumerMember) -> Assignment:
-    partitions: PartitionEpochs = member.assigned_partitions
-    topics = [
-        TopicPartitions(topic_id=topic_id, partitions=sorted(numbers)) for topic_id, numbers in partitions.items()
-    ]
+    partitions = member.assigned_partitions.items()
+    topics = [TopicPartitions(topic_id=topic_id, partitions=sorted(numbers)) for topic_id, numbers in partitions]
     return Assignment(topic_partitions=topics)

@@ -1,8 +1,9 @@
-"""What makes a ConsumerGroupHeartbeat a bad one, before anybody looks at the group."""
+"""What a member of a consumer group may not ask for, and what it is told then."""
 
 from collections.abc import Sequence
 
 from barnabas.broker.groups.assignors import Partitions
+from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.consumer_member import (
     JOIN_GROUP_MEMBER_EPOCH,
     LEAVE_GROUP_MEMBER_EPOCH,
@@ -12,6 +13,7 @@ from barnabas.broker.groups.consumer_member import (
 from barnabas.protocol.errors import (
     FencedInstanceId,
     FencedMemberEpoch,
+    GroupMaxSizeReached,
     InvalidRequest,
     UnknownMemberId,
     UnreleasedInstanceId,
@@ -81,6 +83,12 @@ def check_static_member(member: ConsumerMember | None, member_id: str, instance_
     if member.member_id != member_id:
         raise FencedInstanceId(f"instance {instance_id} is member {member.member_id} now, not {member_id}")
     return member
+
+
+def check_size(group: ConsumerGroup, member_id: str, limit: int) -> None:
+    """Somebody who is in already may stay."""
+    if len(group.members) >= limit and not group.has_member(member_id):
+        raise GroupMaxSizeReached(f"group {group.group_id} has {len(group.members)} members, and may have {limit}")
 
 
 def owned_partitions(topics: Sequence[TopicPartitions] | None) -> Partitions | None:

@@ -22,10 +22,23 @@ def supported_assignors(context: GroupContext) -> list[str]:
     return [name for name in context.config().group_consumer_assignors if name in ASSIGNORS]
 
 
+def replace_static_member(
+    group: ConsumerGroup, old: ConsumerMember, member_id: str, records: list[GroupRecord]
+) -> ConsumerMember:
+    """The new member has what the old one had, and begins at epoch 0."""
+    new = old._replace(member_id=member_id, member_epoch=0, previous_member_epoch=0)
+    records += consumer_records.removal_of_member(group.group_id, old.member_id)
+    records.append(consumer_records.member_record(group.group_id, new))
+    records.append(consumer_records.target_record(group.group_id, member_id, group.target_of(old)))
+    records.append(consumer_records.current_record(group.group_id, new))
+    return new
+
+
 class MemberUpdate:
     """`before` is the member as the group knows it, or a blank one; `member` becomes what it will be."""
 
     __slots__ = (
+        "_assignment_text",
         "_before",
         "_context",
         "_group",
@@ -33,7 +46,6 @@ class MemberUpdate:
         "_now_ms",
         "_subscriptions",
         "_target",
-        "assignment_text",
         "epoch",
         "has_reconciled",
         "has_subscription_changed",
@@ -63,7 +75,17 @@ class MemberUpdate:
         self.target_epoch = group.assignment_epoch
         self.has_subscription_changed = False
         self.has_reconciled = False
-        self.assignment_text = ""
+        self._assignment_text = ""
+
+    def told(self, epoch_before: int, *, is_new: bool) -> str:
+        """For people: what has come of it, if anything that matters to others."""
+        protocol = "classic" if self.member.uses_classic_protocol else "consumer"
+        parts = [f"{self.member.member_id} joined with the {protocol} protocol"] if is_new else []
+        if self.epoch != epoch_before:
+            parts.append(f"group epoch {epoch_before} -> {self.epoch}")
+        if self._assignment_text:
+            parts.append(self._assignment_text)
+        return "; ".join(parts)
 
     # ---- the subscription, and the group epoch that it makes
 
@@ -148,7 +170,7 @@ class MemberUpdate:
         self._target = target[self.member.member_id]
         self.target_epoch = self.epoch
         count = sum(len(numbers) for partitions in target.values() for numbers in partitions.values())
-        self.assignment_text = f"{count} partitions assigned to {len(target)} members by {assignor}"
+        self._assignment_text = f"{count} partitions assigned to {len(target)} members by {assignor}"
 
     # ---- the member's partitions
 

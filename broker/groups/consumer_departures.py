@@ -1,0 +1,102 @@
+"""How members leave a consumer group: they say so, or a timer does."""
+
+from collections.abc import Collection
+from typing import TypeVar
+
+from barnabas.broker.groups import consumer_records
+from barnabas.broker.groups.classic_groups import ClassicGroups
+from barnabas.broker.groups.consumer_group import ConsumerGroup
+from barnabas.broker.groups.consumer_member import (
+    LEAVE_GROUP_STATIC_MEMBER_EPOCH,
+    NO_PARTITIONS,
+    ConsumerMember,
+    partitions_of,
+    with_epoch,
+)
+from barnabas.broker.groups.consumer_sessions import REBALANCE, ConsumerSessions
+from barnabas.broker.groups.context import GroupContext
+from barnabas.broker.groups.group_migration import GroupMigration
+from barnabas.broker.groups.result import GroupRecord, Result
+from barnabas.broker.groups.subscriptions import metadata_hash
+from barnabas.protocol.errors import KafkaError
+
+R = TypeVar("R")
+
+
+class ConsumerDepartures:
+    def __init__(self, context: GroupContext, classic: ClassicGroups, migration: GroupMigration) -> None:
+        self._context = context
+        self._classic = classic
+        self._migration = migration
+        self.sessions = ConsumerSessions(context, self._expire)
+
+    def remove(self, group: ConsumerGroup, members: Collection[ConsumerMember], response: R, why: str) -> Result[R]:
+        """Members that leave, or that have not done what they must."""
+        if not members:
+            return Result(response)
+        names = ", ".join([member.member_id for member in members])
+        text = f"{names} removed: {why}"
+        if self._migration.may_downgrade(group, members):
+            records = self._migration.downgrade(group, members)
+            return self.downgraded(group, response, records, f"{text}; only members of the classic protocol are left")
+        records = self._removal(group, members)
+        left = len(group.members) - len(members)
+        text += f"; group epoch {group.epoch} -> {group.epoch + 1}, {left} members left"
+
+        def on_committed(error: KafkaError | None) -> None:
+            if error is None:
+                self.tell(group, text)
+                for member in members:
+                    self.sessions.settle(group.group_id, member.member_id)
+
+        return Result(response, records, on_committed=on_committed)
+
+    def _removal(self, group: ConsumerGroup, members: Collection[ConsumerMember]) -> list[GroupRecord]:
+        records: list[GroupRecord] = []
+        subscriptions = group.subscriptions.copy()
+        for member in members:
+            records += consumer_records.removal_of_member(group.group_id, member.member_id)
+            subscriptions.replace(member, None)
+        for regex in group.subscriptions.by_regex:
+            if regex not in subscriptions.by_regex:
+                records.append(consumer_records.regex_tombstone(group.group_id, regex))
+        new_hash = metadata_hash(subscriptions.topics, self._context.image())
+        records.append(consumer_records.epoch_record(group.group_id, group.epoch + 1, new_hash))
+        return records
+
+    def _expire(self, group: ConsumerGroup, member: ConsumerMember, why: str) -> Result[None]:
+        return self.remove(group, [member], None, why)
+
+    def leave_for_a_while(self, group: ConsumerGroup, member: ConsumerMember, response: R) -> Result[R]:
+        """A static member's partitions stay with it, under an epoch that nobody can commit with."""
+        away = member._replace(
+            member_epoch=LEAVE_GROUP_STATIC_MEMBER_EPOCH,
+            assigned_partitions=with_epoch(partitions_of(member.assigned_partitions), 0),
+            partitions_pending_revocation=NO_PARTITIONS,
+        )
+
+        def on_committed(error: KafkaError | None) -> None:
+            if error is None:
+                self.sessions.cancel(REBALANCE, group.group_id, member.member_id)
+                self.tell(group, f"static member {member.instance_id} ({member.member_id}) left for a while")
+
+        return Result(response, [consumer_records.current_record(group.group_id, away)], on_committed=on_committed)
+
+    def downgraded(
+        self, group: ConsumerGroup, response: R, records: list[GroupRecord], why: str, *, is_rebalanced: bool = True
+    ) -> Result[R]:
+        """The group goes on as a classic one, once the records are written."""
+        member_ids = list(group.members)
+
+        def on_committed(error: KafkaError | None) -> None:
+            if error is not None:
+                return
+            for member_id in member_ids:
+                self.sessions.cancel_all(group.group_id, member_id)
+            self.tell(group, f"goes on as a classic group: {why}")
+            self._classic.adopt(group.group_id, why if is_rebalanced else None)
+
+        return Result(response, records, on_committed=on_committed)
+
+    def tell(self, group: ConsumerGroup, text: str) -> None:
+        self._context.report.info(f"consumer group {group.group_id}: {text}", group_id=group.group_id)
