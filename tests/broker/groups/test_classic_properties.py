@@ -41,7 +41,7 @@ class Consumer:
 
     def __init__(self, name: int, is_static: bool) -> None:
         self.name = name
-        self.instance = f"instance-{name}" if is_static else None
+        self.instance = f"instance-{name // 2}" if is_static else None  # two may be set up alike, by mistake
         self.member_id = ""
         self.generation_id = -1
         self.owned: frozenset[int] = frozenset()
@@ -49,6 +49,8 @@ class Consumer:
         """It was told what it owns, and has not been told to join again."""
         self.joining: Promise[JoinGroupResponse] | None = None
         self.syncing: Promise[SyncGroupResponse] | None = None
+        self.syncing_as = ("", -1)
+        """Its member id and generation when it asked."""
 
     def forget(self) -> None:
         self.member_id, self.generation_id, self.owned, self.is_in = "", -1, frozenset(), False
@@ -75,9 +77,10 @@ class History:
     def join(self, consumer: Consumer) -> None:
         consumer.is_in = False
         topics = ("orders",) if self.random.random() < 0.7 else ("orders", "payments")
-        protocols = {"range": subscribed(*topics)}
-        if self.random.random() < 0.5:
-            protocols["roundrobin"] = subscribed(*topics)
+        names = self.random.choice(
+            (("range",), ("range",), ("range", "roundrobin"), ("roundrobin", "range"), ("roundrobin",))
+        )
+        protocols = {name: subscribed(*topics) for name in names}
         consumer.joining = self.groups.join(
             consumer.member_id,
             instance=consumer.instance,
@@ -107,6 +110,7 @@ class History:
             for partition in range(PARTITIONS):
                 member_id = members[partition % len(members)]
                 assigned[member_id] = assigned.get(member_id, b"") + bytes([partition])
+        consumer.syncing_as = (joined.member_id, joined.generation_id)
         consumer.syncing = self.groups.sync(
             joined.member_id, joined.generation_id, assigned, instance=consumer.instance
         )
@@ -125,10 +129,11 @@ class History:
 
     def own(self, consumer: Consumer) -> None:
         """At most one owner for each partition and generation. A static member's new id takes over from the old."""
-        identity = consumer.instance or consumer.member_id
+        member_id, generation_id = consumer.syncing_as
+        identity = consumer.instance or member_id
         for partition in consumer.owned:
-            owner = self.owners.setdefault((consumer.generation_id, partition), identity)
-            assert owner == identity, f"{identity} and {owner} own {partition} in {consumer.generation_id}"
+            owner = self.owners.setdefault((generation_id, partition), identity)
+            assert owner == identity, f"{identity} and {owner} own {partition} in generation {generation_id}"
 
     def heartbeat(self, consumer: Consumer) -> None:
         if not consumer.member_id:
@@ -314,7 +319,7 @@ def test_histories_reach_what_they_are_about() -> None:
         for _ in range(STEPS):
             history.step()
     told = sum((history.told for history in histories), Counter[ErrorCode]())
-    assert sum(bool(history.owners) for history in histories) > 60
+    assert sum(bool(history.owners) for history in histories) > 50
     assert {
         ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
