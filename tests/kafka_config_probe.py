@@ -11,7 +11,7 @@ def ask_kafka(*requests: str) -> list[list[str]]:
 
 
 def accepted_by_kafka(scope: str, cases: Iterable[Mapping[str, str]]) -> list[bool]:
-    """Whether Kafka takes each mapping of `topic` or `broker` keys to texts."""
+    """Whether Kafka takes each mapping of `topic`, `group` or `broker` keys to texts."""
     requests = (
         " ".join([f"{scope}-check", *(word for key, text in case.items() for word in (key, hexed(text)))])
         for case in cases

@@ -12,6 +12,7 @@ import java.util.TreeMap;
 import java.util.stream.Collectors;
 import kafka.server.KafkaConfig;
 import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.coordinator.group.GroupConfig;
 import org.apache.kafka.server.config.DynamicBrokerConfig;
 import org.apache.kafka.server.config.ServerTopicConfigSynonyms;
 import org.apache.kafka.storage.internals.log.LogConfig;
@@ -29,14 +30,21 @@ public class ConfigProbe {
             switch (words[0]) {
                 case "topic-keys" -> keys(LogConfig.configDefCopy(), answers);
                 case "broker-keys" -> keys(KafkaConfig.configDef(), answers);
+                case "group-keys" -> keys(GroupConfig.CONFIG_DEF, answers);
                 case "dynamic" -> new TreeMap<>(DynamicBrokerConfig.dynamicConfigUpdateModes())
                     .forEach((key, mode) -> answers.println(key + " " + mode));
                 case "synonyms" -> new TreeMap<>(ServerTopicConfigSynonyms.TOPIC_CONFIG_SYNONYMS).forEach((key, synonym) ->
                     answers.println(key + " " + String.join(" ", DynamicBrokerConfig.brokerConfigSynonyms(synonym, true))));
                 case "topic" -> answers.println(parsed(LogConfig.configDefCopy(), Map.of(), words));
+                case "group" -> answers.println(parsed(GroupConfig.CONFIG_DEF, Map.of(), words));
                 case "broker" -> answers.println(parsed(KafkaConfig.configDef(), REQUIRED, words));
                 case "topic-check" -> answers.println(accepted(() -> LogConfig.validate(pairs(words))));
                 case "broker-check" -> answers.println(accepted(() -> new KafkaConfig(withRequired(pairs(words)), false)));
+                case "group-check" -> {
+                    KafkaConfig config = new KafkaConfig(withRequired(Map.of()), false);
+                    answers.println(accepted(() ->
+                        GroupConfig.validate(pairs(words), config.groupCoordinatorConfig(), config.shareGroupConfig())));
+                }
                 case "properties" -> answers.println(properties(text(words[1])));
                 default -> throw new IllegalArgumentException(line);
             }
