@@ -139,6 +139,24 @@ def test_config_command_alters_and_describes(server: tuple[str, str], topic: str
     assert re.search(r"retention\.ms=1234567890 sensitive=false synonyms=\{DYNAMIC_TOPIC_CONFIG:retention", described)
 
 
+def test_config_command_alters_and_describes_groups(server: tuple[str, str]) -> None:
+    entity = ("--entity-type", "groups", "--entity-name", "configured")
+    key = "consumer.session.timeout.ms"
+    said = run("kafka.admin.ConfigCommand", *server, *entity, "--alter", "--add-config", f"{key}=50000")
+    assert "Completed updating config for group configured." in said
+    described = run("kafka.admin.ConfigCommand", *server, *entity, "--describe")
+    assert f"{key}=50000 sensitive=false synonyms={{DYNAMIC_GROUP_CONFIG:{key}=50000, " in described
+    assert f"DEFAULT_CONFIG:group.{key}=45000}}" in described
+
+
+def test_feature_command_finds_the_consumer_protocol_finalized(server: tuple[str, str]) -> None:
+    said = run(f"{TOOLS}FeatureCommand", *server, "describe")
+    assert re.search(
+        r"group\.version\s+SupportedMinVersion: 0\s+SupportedMaxVersion: 1\s+FinalizedVersionLevel: 1\s", said
+    )
+    assert re.search(r"metadata\.version\s.*FinalizedVersionLevel: 4\.3-IV0\s", said)
+
+
 def test_broker_api_versions_command_knows_every_api(server: tuple[str, str]) -> None:
     said = run(f"{TOOLS}BrokerApiVersionsCommand", *server)
     assert re.search(r"\(id: 1 rack: null isFenced: false\) -> \(", said)

@@ -28,7 +28,7 @@ from .wire import RawClient, batch_of, good, now_ms, records_of
 NONE = ErrorCode.NONE
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
-TOPIC_SOURCE, NODE_SOURCE, CLUSTER_SOURCE, STATIC_SOURCE, DEFAULT_SOURCE = 1, 2, 3, 4, 5
+TOPIC_SOURCE, NODE_SOURCE, CLUSTER_SOURCE, STATIC_SOURCE, DEFAULT_SOURCE, GROUP_SOURCE = 1, 2, 3, 4, 5, 8
 HOUR_MS = 3_600_000
 
 
@@ -125,6 +125,7 @@ def test_a_broker_describes_itself(broker: Broker, client: RawClient) -> None:
         (BROKER, "2", ErrorCode.INVALID_REQUEST),  # another broker describes itself
         (BROKER, "one", ErrorCode.INVALID_REQUEST),
         (BROKER_LOGGER, "", ErrorCode.INVALID_REQUEST),
+        (GROUP, "", ErrorCode.INVALID_REQUEST),
         (99, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
@@ -305,6 +306,62 @@ def test_the_configs_of_a_deleted_topic_are_gone_with_it(broker: Broker, client:
     client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=10_000))
     broker.create_topics({topic: 1})
     assert value(client, topic, "max.message.bytes")[1] == DEFAULT_SOURCE
+
+
+# Groups
+
+
+def test_a_group_is_configured_before_it_exists_and_after_a_restart(tmp_path: Path) -> None:
+    key, broker_key = "consumer.session.timeout.ms", "group.consumer.session.timeout.ms"
+    with Broker(data_dir=str(tmp_path)) as broker, RawClient(broker.port) as client:
+        assert alter(client, GROUP, "readers", (key, SET, "50000")) is NONE
+        assert listed_groups(client) == ["readers"]
+    with Broker(data_dir=str(tmp_path)) as broker, RawClient(broker.port) as client:
+        own = describe(client, GROUP, "readers", include_synonyms=True)[key]
+        other = describe(client, GROUP, "others", include_synonyms=True)[key]
+        assert (own.value, own.config_source, own.read_only, own.config_type) == ("50000", GROUP_SOURCE, False, 3)
+        assert [(synonym.name, synonym.value, synonym.source) for synonym in own.synonyms] == [
+            (key, "50000", GROUP_SOURCE),
+            (broker_key, "45000", DEFAULT_SOURCE),
+        ]
+        assert (other.value, other.config_source) == ("45000", DEFAULT_SOURCE)
+        assert alter(client, GROUP, "readers", (key, DELETE, None)) is NONE
+        assert describe(client, GROUP, "readers", [key])[key].config_source == DEFAULT_SOURCE
+        assert listed_groups(client) == []
+
+
+def test_a_group_shows_what_the_broker_was_started_with() -> None:
+    settings = {"group.consumer.heartbeat.interval.ms": "6000", "group.share.session.timeout.ms": "46000"}
+    with Broker(config=settings) as broker, RawClient(broker.port) as client:
+        configs = describe(client, GROUP, "readers", include_synonyms=True)
+        for key, default in (("consumer.heartbeat.interval.ms", "5000"), ("share.session.timeout.ms", "45000")):
+            broker_key = f"group.{key}"
+            assert (configs[key].value, configs[key].config_source) == (settings[broker_key], STATIC_SOURCE)
+            assert [(synonym.name, synonym.value, synonym.source) for synonym in configs[key].synonyms] == [
+                (broker_key, settings[broker_key], STATIC_SOURCE),
+                (broker_key, default, DEFAULT_SOURCE),
+            ]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "expected"),
+    [
+        ("readers", ("consumer.session.timeout.ms", SET, "44999"), ErrorCode.INVALID_CONFIG),  # below the minimum
+        ("readers", ("consumer.session.timeout.ms", SET, "soon"), ErrorCode.INVALID_CONFIG),
+        ("readers", ("session.timeout.ms", SET, "45000"), ErrorCode.INVALID_CONFIG),
+        ("", ("consumer.session.timeout.ms", SET, "45000"), ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_group_is_not_configured_against_the_brokers_limits(
+    client: RawClient, name: str, change: Change, expected: ErrorCode
+) -> None:
+    assert alter(client, GROUP, name, change) is expected
+    assert listed_groups(client) == []
+
+
+def listed_groups(client: RawClient) -> list[str]:
+    answer = client.call(ListConfigResourcesRequest(resource_types=[GROUP]))
+    return [resource.resource_name for resource in answer.config_resources]
 
 
 # Resources and log dirs
