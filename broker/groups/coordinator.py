@@ -54,7 +54,7 @@ class GroupCoordinator:
         topic = self._image().topic(GROUP_METADATA_TOPIC)
         if topic is None:
             raise NotCoordinator("there is no group yet, and no topic to store one: look for the coordinator first")
-        return (java_hash(group_id) & 0x7FFF_FFFF) % len(topic.partitions)
+        return partition_for(group_id, len(topic.partitions))
 
     def run(self, group_id: str, decide: Decide[R]) -> Promise[R]:
         """The answer to a decision on that group, once it is true; fails with what the client must be told."""
@@ -167,10 +167,12 @@ def _expired(shard: GroupShard) -> Result[None]:
     return shard.expire()
 
 
-def java_hash(text: str) -> int:
-    """Of a Java string, which decides where Kafka looks for a group; as an unsigned number."""
+def partition_for(group_id: str, partitions: int) -> int:
+    """Where Kafka looks for the group: by the hash code of a Java string."""
     number = 0
-    units = text.encode("utf-16-be", "surrogatepass")
+    units = group_id.encode("utf-16-be", "surrogatepass")
     for position in range(0, len(units), 2):
         number = (31 * number + (units[position] << 8 | units[position + 1])) & 0xFFFF_FFFF
-    return number
+    if number & 0x8000_0000:  # the absolute value of a negative one; the smallest has none and counts as 0
+        number = (-number) & 0x7FFF_FFFF
+    return number % partitions
