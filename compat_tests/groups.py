@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from compat_tests.harness import Driver, Record
 
-AGREE_SECONDS = 30
+AGREE_SECONDS = 10
 PARTITIONS = 6
 
 CLASSIC: dict[str, Any] = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 300}
@@ -130,6 +130,16 @@ class Group:
     def _wait(self, condition: Callable[[], Any], what: str) -> Any:
         return eventually(condition, what, self.states)
 
+    def committed(self, admin: Driver) -> dict[tuple[str, int], int]:
+        offsets = admin.ask("group_offsets", group=self.name)["offsets"]
+        return {(offset["topic"], offset["partition"]): offset["offset"] for offset in offsets}
+
+    def kill(self, member: Member) -> None:
+        """With the process that it is in; what it read counts."""
+        self.left.append(member.state())
+        self.members.remove(member)
+        member.driver.kill()
+
     def leave(self) -> None:
         for member in list(self.members):
             if member.driver.process is not None and member.driver.process.poll() is None:
@@ -161,6 +171,9 @@ class Topic:
         self.written: list[tuple[str, int, int]] = []
         self.rounds = 0
         writer.ask("create_topic", topic=name, partitions=partitions, configs={})
+
+    def ends(self) -> dict[tuple[str, int], int]:
+        return {(self.name, partition): self.rounds for partition in range(self.partitions)}
 
     def write(self, per_partition: int = 5) -> list[tuple[str, int, int]]:
         """As many more records in every partition; they are returned."""

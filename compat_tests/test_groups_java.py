@@ -1,4 +1,4 @@
-"""The life of a group with both Java clients, every assignor and both protocols (a file of its own spreads the time)."""
+"""The life of a group with both Java clients, every assignor and both protocols; apart, to spread the time."""
 
 from collections.abc import Callable
 

@@ -7,6 +7,7 @@ from confluent_kafka import (
     Consumer,
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
+    KafkaError,
     KafkaException,
     TopicPartition,
 )
@@ -51,7 +52,7 @@ class GroupConsumer:
             if message is None:
                 break
             if message.error() is not None:
-                if message.error().fatal():
+                if message.error().code() == KafkaError._FATAL:
                     raise KafkaException(message.error())
                 print(message.error(), flush=True)
                 continue
