@@ -15,7 +15,7 @@ import pytest
 from barnabas.broker.groups.classic_group import ClassicGroup
 from barnabas.broker.groups.classic_rebalance import session_key
 from barnabas.broker.groups.classic_records import group_metadata_record
-from barnabas.broker.groups.classic_state import EMPTY
+from barnabas.broker.groups.classic_state import EMPTY, STABLE
 from barnabas.broker.promise import Promise
 from barnabas.protocol.errors import ErrorCode, KafkaError, KafkaStorageError, NotCoordinator
 from barnabas.protocol.group_records import GroupMetadataValue
@@ -42,6 +42,7 @@ class Consumer:
     def __init__(self, name: int, is_static: bool) -> None:
         self.name = name
         self.instance = f"instance-{name // 2}" if is_static else None  # two may be set up alike, by mistake
+        self.protocols: dict[str, bytes] | None = None
         self.member_id = ""
         self.generation_id = -1
         self.owned: frozenset[int] = frozenset()
@@ -76,18 +77,20 @@ class History:
 
     def join(self, consumer: Consumer) -> None:
         consumer.is_in = False
-        topics = ("orders",) if self.random.random() < 0.7 else ("orders", "payments")
-        names = self.random.choice(
-            (("range",), ("range",), ("range", "roundrobin"), ("roundrobin", "range"), ("roundrobin",))
-        )
-        protocols = {name: subscribed(*topics) for name in names}
+        if consumer.protocols is None or self.random.random() < 0.2:
+            consumer.protocols = self.protocols()
         consumer.joining = self.groups.join(
             consumer.member_id,
             instance=consumer.instance,
-            protocols=protocols,
+            protocols=consumer.protocols,
             version=self.random.choice((3, 5, 9)) if consumer.instance is None else self.random.choice((5, 9)),
         )
         self.promises.append(consumer.joining)
+
+    def protocols(self) -> dict[str, bytes]:
+        names = self.random.choice((("range",), ("range", "roundrobin"), ("roundrobin", "range"), ("roundrobin",)))
+        metadata = subscribed(*self.random.choice((("orders",), ("orders", "payments"))))
+        return dict.fromkeys(names, metadata)
 
     def on_joined(self, consumer: Consumer) -> None:
         answer, consumer.joining = consumer.joining, None
@@ -263,6 +266,8 @@ class History:
         assert set(group.static_members.values()) <= set(group.members)
         assert group.pending_sync_members <= set(group.members)
         assert not (group.members and group.state is EMPTY)
+        if group.state is STABLE and self.groups.commits_at_once:
+            assert members_of(in_memory(self.groups)) == members_of(durable(self.groups)), "not what was stored"
         for member in group.members.values():
             is_watched = self.groups.timers.is_scheduled(session_key(group, member.member_id))
             assert is_watched or member.has_satisfied_heartbeat, f"nobody notices when {member.member_id} dies"
@@ -287,13 +292,20 @@ def durable(groups: Classic) -> GroupMetadataValue | None:
     return values[-1] if values else None
 
 
-def in_memory(groups: Classic) -> object:
+def in_memory(groups: Classic) -> GroupMetadataValue | None:
     group = groups.context.groups.get(GROUP)
     if not isinstance(group, ClassicGroup):
         return None
-    return group_metadata_record(
+    value = group_metadata_record(
         group, {member.member_id: member.assignment for member in group.members.values()}
     ).value
+    assert isinstance(value, GroupMetadataValue)
+    return value
+
+
+def members_of(value: GroupMetadataValue | None) -> object:
+    assert value is not None
+    return value.generation, value.leader, sorted((one.member_id, one.assignment) for one in value.members)
 
 
 def durable_generations(groups: Classic) -> list[int]:
