@@ -14,7 +14,6 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from barnabas.broker.config import BrokerConfig, BrokerProperties, resolve_aliases
-from barnabas.broker.group_config_keys import GroupConfigKeys
 from barnabas.storage.config_def import ConfigKey, ConfigType, text_of
 from barnabas.storage.log_config import LogConfig
 
@@ -72,6 +71,8 @@ class ConfigDescriber:
 
     def group(self, overrides: Mapping[str, str], names: Collection[str] | None = None) -> list[DescribedConfig]:
         """Every key that a group can set, or those of `names` that exist. The group itself need not."""
+        from barnabas.broker.group_config_keys import GroupConfigKeys
+
         source = ConfigSource.GROUP_CONFIG
         entries = (_describe_group_default(key, self._properties) for key in GroupConfigKeys.KEYS.values())
         return _selected(

@@ -16,7 +16,6 @@ from barnabas.broker.controller_shell import ControllerShell
 from barnabas.broker.dispatch import API_VERSIONS, Dispatcher
 from barnabas.broker.entropy import Entropy
 from barnabas.broker.fetch_sessions import FetchSessions
-from barnabas.broker.groups.group_config import GroupConfigSchema
 from barnabas.broker.listeners import Listener
 from barnabas.broker.loop import Loop, Time
 from barnabas.broker.producer_ids import ProducerIds
@@ -28,6 +27,7 @@ from barnabas.protocol.errors import InvalidConfig
 from barnabas.protocol.messages.create_topics import CreatableTopicConfigs
 from barnabas.protocol.types import Uuid, uuid_text
 from barnabas.replication.cluster_control import BrokerRegistration
+from barnabas.replication.configuration_control import Schema
 from barnabas.replication.controller import Controller, ControllerSettings
 from barnabas.replication.decision import random_uuid
 from barnabas.replication.image import CLUSTER_METADATA_TOPIC, Endpoint, ImageChanges, MetadataImage
@@ -281,10 +281,16 @@ def _controller_settings(config: BrokerConfig) -> ControllerSettings:
         node_id=config.node_id,
         broker_config=config,
         log_config=config.log_defaults,
-        group_config=GroupConfigSchema(config),
+        group_config=lambda: _group_config_schema(config),
         defaults=TopicDefaults(config.num_partitions, config.default_replication_factor),
         delete_topic_enable=config.delete_topic_enable,
     )
+
+
+def _group_config_schema(config: BrokerConfig) -> Schema:
+    from barnabas.broker.groups.group_config import GroupConfigSchema  # a broker without groups starts without it
+
+    return GroupConfigSchema(config)
 
 
 def _creatable(configs: Iterable[DescribedConfig], given: Mapping[str, str]) -> list[CreatableTopicConfigs]:

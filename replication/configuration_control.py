@@ -12,7 +12,7 @@ have no configuration here and are refused; there are no loggers whose level cou
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple, Protocol
 
@@ -49,7 +49,8 @@ class ConfigSchemas(NamedTuple):
     """What a topic has that sets nothing itself."""
     broker: Config
     """What the broker was started with."""
-    group: Schema
+    group: Callable[[], Schema]
+    """Asked when a group is configured, which many brokers never see."""
 
 
 class Entry(NamedTuple):
@@ -164,7 +165,7 @@ def _schema(resource_type: int, schemas: ConfigSchemas) -> Schema:
         case ResourceType.TOPIC:
             return schemas.topic
         case ResourceType.GROUP:
-            return schemas.group
+            return schemas.group()
     return schemas.broker
 
 

@@ -5,7 +5,7 @@ response to send once they are committed. Nothing is changed here, nothing is wa
 record appended so far, committed or not (`MetadataLog.appended_image`), or two requests could both create one topic.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from barnabas.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
@@ -36,7 +36,7 @@ class ControllerSettings(NamedTuple):
     """What the broker was started with: its keys say which may change and its values take part in cross-checks."""
     log_config: LogConfig
     """What a topic has that sets nothing itself."""
-    group_config: Schema
+    group_config: Callable[[], Schema]
     """What a group may set."""
     defaults: TopicDefaults = TopicDefaults()
     delete_topic_enable: bool = True

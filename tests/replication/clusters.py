@@ -65,9 +65,7 @@ def cluster(*broker_ids: int, fenced: tuple[int, ...] = (), stopping: tuple[int,
 
 
 def controller(*, defaults: TopicDefaults = DEFAULTS, delete_topic_enable: bool = True) -> Controller:
-    settings = ControllerSettings(
-        1, SmallBrokerConfig(), LogConfig(), SmallGroupConfig(), defaults, delete_topic_enable
-    )
+    settings = ControllerSettings(1, SmallBrokerConfig(), LogConfig(), SmallGroupConfig, defaults, delete_topic_enable)
     return Controller(settings, random=Random(7))
 
 
