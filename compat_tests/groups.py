@@ -134,6 +134,9 @@ class Group:
         offsets = admin.ask("group_offsets", group=self.name)["offsets"]
         return {(offset["topic"], offset["partition"]): offset["offset"] for offset in offsets}
 
+    def wait_until_committed(self, admin: Driver, offsets: dict[tuple[str, int], int]) -> None:
+        eventually(lambda: self.committed(admin) == offsets, "everything is committed", lambda: self.committed(admin))
+
     def kill(self, member: Member) -> None:
         """With the process that it is in; what it read counts."""
         self.left.append(member.state())

@@ -276,7 +276,9 @@ def apache_kafka(folder: Path, settings: dict[str, str]) -> Iterator[Broker]:
     }
     config = folder / "server.properties"
     config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-    formatted = kafka_tool("kafka.tools.StorageTool", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qk", "-c", str(config))
+    formatted = kafka_tool(
+        "kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", "MkU3OEVBNTcwNTJENDM2Qk", "-c", str(config)
+    )
     assert formatted.returncode == 0, formatted.stderr
     logging = folder / "log4j2.properties"
     logging.write_text(LOG4J2)

@@ -68,10 +68,7 @@ def test_the_partitions_of_a_killed_member_move_when_its_session_ends(
     group.wait_until_shared(topic.name)
     topic.write()
     group.wait_until_read(topic.written)
-    admin = drivers["confluent-kafka"]
-    eventually(
-        lambda: group.committed(admin) == topic.ends(), "everything is committed", lambda: group.committed(admin)
-    )
+    group.wait_until_committed(drivers["confluent-kafka"], topic.ends())
 
     group.kill(doomed)
     group.wait_until_shared(topic.name)

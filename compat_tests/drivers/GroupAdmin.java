@@ -104,31 +104,26 @@ final class GroupAdmin {
         request.get("arguments").forEach(argument -> arguments.add(argument.asText()));
         ByteArrayOutputStream printed = new ByteArrayOutputStream();
         PrintStream before = System.out;
-        int code = 0;
+        int[] codes = {0};
+        boolean[] exited = {false};
         System.setOut(new PrintStream(printed, true, StandardCharsets.UTF_8));
         Exit.setExitProcedure((status, message) -> {
-            throw new Exited(status, message);
+            if (!exited[0]) codes[0] = status; // some tools catch what is thrown here and exit once more
+            exited[0] = true;
+            throw new Exited();
         });
         try {
             Class.forName(request.get("tool").asText()).getMethod("main", String[].class).invoke(null, (Object) arguments.toArray(new String[0]));
         } catch (InvocationTargetException thrown) {
-            if (!(thrown.getCause() instanceof Exited)) throw thrown;
-            code = ((Exited) thrown.getCause()).status;
+            if (!exited[0]) throw thrown;
         } finally {
             System.setOut(before);
             Exit.resetExitProcedure();
         }
-        return JSON.createObjectNode().put("code", code).put("printed", printed.toString(StandardCharsets.UTF_8));
+        return JSON.createObjectNode().put("code", codes[0]).put("printed", printed.toString(StandardCharsets.UTF_8));
     }
 
-    private static final class Exited extends RuntimeException {
-        private final int status;
-
-        Exited(int status, String message) {
-            super(message);
-            this.status = status;
-        }
-    }
+    private static final class Exited extends RuntimeException {}
 
     // ---- JSON
 
