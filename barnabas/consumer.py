@@ -83,10 +83,11 @@ class Consumer:
                 time.sleep(next(backoff))
 
     def _look_again(self) -> None:
-        self._abandon_fetches()
+        self.abandon_fetches()
         self.topic = self.client.topic(self.topic.name)
 
-    def _abandon_fetches(self) -> None:
+    def abandon_fetches(self) -> None:
+        """Closes the connections that wait for one: nothing else can be asked there."""
         for leader_id in set(self._in_flight.values()):
             self.client.forget(leader_id)
         self._in_flight.clear()
@@ -164,7 +165,7 @@ class Consumer:
 
     def _skip_what_is_gone(self, index: int) -> None:
         position = self.positions[index]
-        self._abandon_fetches()  # a connection that waits for a fetch cannot be asked anything else
+        self.abandon_fetches()
         earliest = list_offsets(self.client, self.topic, EARLIEST, [index])[index]
         if earliest <= position.offset:
             raise KafkaError(

@@ -41,8 +41,14 @@ def committed_offsets(client: Client, group_id: str) -> dict[TopicPartition, int
     return client.on_coordinator(group_id, ask)
 
 
-def commit_offsets(client: Client, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """As nobody's member: the coordinator takes it only while the group has none."""
+def commit_offsets(
+    client: Client,
+    group_id: str,
+    offsets: Mapping[TopicPartition, int],
+    member_id: str = "",
+    generation_id: int = -1,
+) -> None:
+    """As a member of this generation, or as nobody: the coordinator takes that only while the group has no members."""
     from barnabas.protocol.messages.offset_commit import (
         OffsetCommitRequest,
         OffsetCommitRequestPartition,
@@ -59,7 +65,9 @@ def commit_offsets(client: Client, group_id: str, offsets: Mapping[TopicPartitio
         )
         for topic, indexes in by_topic(offsets).items()
     ]
-    request = OffsetCommitRequest(group_id=group_id, member_id="", topics=topics)
+    request = OffsetCommitRequest(
+        group_id=group_id, generation_id_or_member_epoch=generation_id, member_id=member_id, topics=topics
+    )
 
     def ask(connection: Connection) -> None:
         for topic in _by_names(connection, request, OffsetCommitResponse).topics:

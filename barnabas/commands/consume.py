@@ -1,18 +1,23 @@
 """`barnabas consume`: the records of a topic, as text, by a format of the user's or as JSON.
 
-Without --follow it ends where the topic ended when it started. Ctrl-C is how --follow ends: it is no error.
+Without --follow it ends where the topic ended when it started. Ctrl-C is how --follow ends: it is no error. As a member
+of a group it goes on where the group is, and --from holds only where the group has committed nothing.
 """
 
 import sys
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.admin import EARLIEST, LATEST, list_offsets, require_partitions
 from barnabas.client import Client, Topic
 from barnabas.commands.cluster_options import CLUSTER_OPTIONS, connect
-from barnabas.consumer import Consumer, Position
+from barnabas.consumer import Consumed, Consumer, Position
 from barnabas.options import Arguments, Command, Option, UsageError, positive_number, whole_number
 from barnabas.output import Formatter, record_format, record_json, say
 from barnabas.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from barnabas.group_member import GroupMember
 
 DEFAULT_FORMAT = "%v\\n"
 WRITE_BYTES = 1 << 16
@@ -52,15 +57,33 @@ def _timestamp_of_iso(text: str) -> int:
 def consume(arguments: Arguments) -> int:
     if arguments.format is not None and arguments.json:
         raise UsageError("--format and --json exclude each other")
+    if arguments.group is not None and arguments.partition:
+        raise UsageError("--group and --partition exclude each other: a group shares the partitions out")
     show = record_json() if arguments.json else _formatter(arguments)
     with connect(arguments) as client:
         topic = client.topic(arguments.topic)
-        consumer = Consumer(client, topic, _positions(client, topic, arguments), on_skip=_say_skipped)
         try:
-            _print_records(consumer, show, arguments.max)
+            if arguments.group is None:
+                require_partitions(topic, arguments.partition)
+                partitions = arguments.partition or [each.partition_index for each in topic.partitions]
+                _print_all(_consumer(client, topic, arguments, partitions, {}), show, arguments.max)
+            else:
+                _print_as_member(client, topic, arguments, show)
         except KeyboardInterrupt:
             pass
     return 0
+
+
+def _consumer(
+    client: Client, topic: Topic, arguments: Arguments, partitions: Sequence[int], committed: Mapping[int, int]
+) -> Consumer:
+    """Of these partitions, each from where it was committed or, without that, from where the user says."""
+    ends = list_offsets(client, topic, LATEST, partitions)
+    starts = {index: committed[index] for index in partitions if index in committed}
+    others = {index: end for index, end in ends.items() if index not in starts}
+    starts |= _starts(client, topic, getattr(arguments, "from"), others)
+    positions = {index: Position(starts[index], None if arguments.follow else ends[index]) for index in partitions}
+    return Consumer(client, topic, positions, on_skip=_say_skipped)
 
 
 def _formatter(arguments: Arguments) -> Formatter:
@@ -68,14 +91,6 @@ def _formatter(arguments: Arguments) -> Formatter:
         return record_format(DEFAULT_FORMAT if arguments.format is None else arguments.format, raw=arguments.raw)
     except ValueError as error:
         raise UsageError(f"--format {arguments.format}: {error}") from None
-
-
-def _positions(client: Client, topic: Topic, arguments: Arguments) -> dict[int, Position]:
-    require_partitions(topic, arguments.partition)
-    partitions = arguments.partition or [partition.partition_index for partition in topic.partitions]
-    ends = list_offsets(client, topic, LATEST, partitions)
-    starts = _starts(client, topic, getattr(arguments, "from"), ends)
-    return {index: Position(starts[index], None if arguments.follow else ends[index]) for index in partitions}
 
 
 def _starts(client: Client, topic: Topic, start: Start, ends: dict[int, int]) -> dict[int, int]:
@@ -100,15 +115,52 @@ def _within(topic: str, index: int, offset: int, first: int, end: int) -> int:
     return offset
 
 
-def _print_records(consumer: Consumer, show: Formatter, max_records: int | None) -> None:
-    """What has come is written at once; while more of the same answer follows, it is gathered."""
-    left = max_records
+def _print_all(consumer: Consumer, show: Formatter, left: int | None) -> None:
     for records in consumer.batches():
-        with Gathered() as gathered:
-            for record in records:
-                gathered.add(show(*record))
-                if left is not None and (left := left - 1) == 0:
-                    return
+        if (left := _print(records, show, left)) == 0:
+            return
+
+
+def _print(records: Iterator[Consumed], show: Formatter, left: int | None) -> int | None:
+    """Writes them at once; how many may follow, if there is a limit."""
+    with Gathered() as gathered:
+        for record in records:
+            gathered.add(show(*record))
+            if left is not None and (left := left - 1) == 0:
+                break
+    return left
+
+
+def _print_as_member(client: Client, topic: Topic, arguments: Arguments, show: Formatter) -> None:
+    """What has been printed is committed: whoever reads these partitions next goes on behind it."""
+    from barnabas.group_member import GroupMember
+
+    left, is_done = arguments.max, False
+    with connect(arguments) as its_own, GroupMember(its_own, arguments.group, topic.name) as member:
+        while not is_done:
+            partitions = member.join()
+            consumer = _consumer(client, topic, arguments, partitions, member.committed())
+            try:
+                left, is_done = _print_while_member(consumer, member, show, left)
+            finally:
+                consumer.abandon_fetches()
+            if not partitions:
+                say(f"barnabas: other members of group {arguments.group} read all of topic {topic.name}")
+            if not partitions and arguments.follow:
+                member.wait_to_join_again()
+                is_done = False
+
+
+def _print_while_member(
+    consumer: Consumer, member: "GroupMember", show: Formatter, left: int | None
+) -> tuple[int | None, bool]:
+    """How many may follow, and whether that was all; it was not if the group is being shared out anew."""
+    for records in consumer.batches():
+        left = _print(records, show, left)
+        stays = member.keep_up({index: position.offset for index, position in consumer.positions.items()})
+        if left == 0 or not stays:
+            return left, left == 0
+    return left, True
 
 
 class Gathered:
@@ -156,6 +208,7 @@ COMMANDS = (
                 parse_start,
                 Start(timestamp=EARLIEST),
             ),
+            Option("-g --group", "read as a member of this group, and commit what is printed", "NAME"),
             Option("-f --follow", "go on with what is produced from now on, until Ctrl-C"),
             Option("-n --max", "stop after N records", "N", positive_number),
             Option("-F --format", "how to print a record, see below (default %v\\n)", "FORMAT"),
@@ -166,6 +219,7 @@ COMMANDS = (
         (
             "barnabas consume orders",
             "barnabas consume orders --from -10 --follow",
+            "barnabas consume orders --group billing --follow",
             "barnabas consume orders --from 2026-01-31T12:00:00Z --json | jq .value",
             "barnabas consume orders --format '%p:%o %T %k=%v %h\\n'",
             "",
