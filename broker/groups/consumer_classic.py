@@ -52,8 +52,15 @@ class ConsumerClassic:
     # ---- JoinGroup
 
     def join(self, group: ConsumerGroup, request: JoinGroupRequest, client: ClientInfo) -> Result[JoinGroupResponse]:
+        """One that is refused is told no member id."""
         if group.is_empty:
             return self._join_empty(group, request, client)
+        try:
+            return self._join(group, request, client)
+        except KafkaError as error:
+            return Result(join_error(error.code))
+
+    def _join(self, group: ConsumerGroup, request: JoinGroupRequest, client: ClientInfo) -> Result[JoinGroupResponse]:
         config = self._context.config()
         if not config.group_min_session_timeout_ms <= request.session_timeout_ms <= config.group_max_session_timeout_ms:
             raise InvalidSessionTimeout(f"a session of {request.session_timeout_ms} ms is not allowed")

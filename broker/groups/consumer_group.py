@@ -13,7 +13,7 @@ from enum import StrEnum
 from barnabas.broker.groups import consumer_records
 from barnabas.broker.groups.assignors import Partitions
 from barnabas.broker.groups.consumer_member import ConsumerMember, PartitionEpochs
-from barnabas.broker.groups.group import GroupType
+from barnabas.broker.groups.group import GroupType, PartitionCheck
 from barnabas.broker.groups.result import GroupRecord
 from barnabas.broker.groups.subscriptions import Subscriptions, count
 from barnabas.protocol.consumer_protocol import PROTOCOL_TYPE
@@ -29,6 +29,7 @@ from barnabas.protocol.types import Uuid
 from barnabas.replication.image import TopicImage
 from barnabas.replication.persistent_map import PersistentMap
 
+FIRST_EPOCH = 1
 NO_ASSIGNMENT_EPOCH = -1
 _MEMBER_EPOCH_SINCE = 9
 """The version of OffsetCommit that can carry a member epoch."""
@@ -50,7 +51,7 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.epoch = 0
+        self.epoch = FIRST_EPOCH
         self.metadata_hash = 0
         self.has_partition_metadata_record = False
         """An older broker wrote one: it is removed at the next occasion."""
@@ -202,23 +203,32 @@ class ConsumerGroup:
 
     def check_offset_commit(
         self, member_id: str, group_instance_id: str | None, generation_id_or_member_epoch: int, api_version: int
-    ) -> None:
-        if generation_id_or_member_epoch < 0 and not self.members:
-            return
+    ) -> PartitionCheck | None:
+        """Under an older epoch a member may commit where it has been the owner since: an answer may be on its way."""
+        epoch = generation_id_or_member_epoch
+        if epoch < 0 and not self.members:
+            return None
         member = self.member(member_id)
         if not member.uses_classic_protocol and api_version < _MEMBER_EPOCH_SINCE:
             raise UnsupportedVersion("members of the consumer protocol commit with OffsetCommit 9 or later")
-        self._check_epoch(member, generation_id_or_member_epoch)
+        if epoch == member.member_epoch:
+            return None
+        if epoch > member.member_epoch:
+            raise _stale_epoch(member, f"epoch {epoch} is to come, that of {member_id} is {member.member_epoch}")
+
+        def check(topic: str, topic_id: Uuid, partition: int) -> None:
+            since = member.assignment_epoch_of(topic_id, partition)
+            if since is None or epoch < since:
+                raise _stale_epoch(member, f"{topic}-{partition} was not assigned to {member_id} in epoch {epoch}")
+
+        return check
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         if member_id is None and member_epoch < 0:
             return
-        self._check_epoch(self.member(member_id or ""), member_epoch)
-
-    @staticmethod
-    def _check_epoch(member: ConsumerMember, epoch: int) -> None:
-        if epoch != member.member_epoch:
-            raise stale_epoch(member, f"epoch {epoch} is not {member.member_epoch}, that of member {member.member_id}")
+        member = self.member(member_id or "")
+        if member_epoch != member.member_epoch:
+            raise _stale_epoch(member, f"epoch {member_epoch} is not {member.member_epoch}, that of {member_id}")
 
     def check_offset_delete(self) -> None:
         """Any time; only topics that the group is subscribed to are kept."""
@@ -250,6 +260,6 @@ class ConsumerGroup:
         ]
 
 
-def stale_epoch(member: ConsumerMember, message: str) -> KafkaError:
+def _stale_epoch(member: ConsumerMember, message: str) -> KafkaError:
     """Each protocol has its own word for an epoch that is over."""
     return IllegalGeneration(message) if member.uses_classic_protocol else StaleMemberEpoch(message)

@@ -1,9 +1,14 @@
 """What every kind of group answers for, whatever its protocol."""
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Protocol
 
 from barnabas.broker.groups.result import GroupRecord
+from barnabas.protocol.types import Uuid
+
+PartitionCheck = Callable[[str, Uuid, int], None]
+"""Takes a topic, its id and a partition; raises what a client must be told that may not commit there."""
 
 
 class GroupType(StrEnum):
@@ -34,8 +39,9 @@ class Group(Protocol):
 
     def check_offset_commit(
         self, member_id: str, group_instance_id: str | None, generation_id_or_member_epoch: int, api_version: int
-    ) -> None:
-        """Raises what a client must be told that may not commit. A member that may has shown that it is alive."""
+    ) -> PartitionCheck | None:
+        """Raises what a client must be told that may not commit. A member that may has shown that it is alive. If it
+        may commit to some partitions only, the check for each is returned."""
         ...
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:

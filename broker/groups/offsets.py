@@ -13,13 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from barnabas.broker.groups.classic_groups import ClassicGroups
 from barnabas.broker.groups.context import ClientInfo, GroupContext
-from barnabas.broker.groups.group import Group
+from barnabas.broker.groups.group import Group, PartitionCheck
 from barnabas.broker.groups.result import GroupRecord, Result
-from barnabas.protocol.errors import ErrorCode, GroupIdNotFound, IllegalGeneration
+from barnabas.protocol.errors import ErrorCode, GroupIdNotFound, IllegalGeneration, KafkaError
 from barnabas.protocol.group_records import OffsetCommitKey, OffsetCommitValue
 from barnabas.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -63,7 +64,7 @@ class Offsets:
 
     def commit(self, request: OffsetCommitRequest, client: ClientInfo) -> Result[OffsetCommitResponse]:
         group = self._committing_group(request, client.api_version)
-        group.check_offset_commit(
+        check = group.check_offset_commit(
             request.member_id, request.group_instance_id, request.generation_id_or_member_epoch, client.api_version
         )
         now_ms = self._context.now_ms()
@@ -74,10 +75,10 @@ class Offsets:
         for topic in request.topics:
             partitions = []
             for partition in topic.partitions:
-                code = ErrorCode.NONE
+                code = self._refusal(check, topic, partition.partition_index)
                 if self._is_too_large(partition.committed_metadata):
                     code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-                else:
+                if code == ErrorCode.NONE:
                     value = _value_of(partition, topic.topic_id, now_ms, expire_timestamp)
                     records.append(GroupRecord(_key(request.group_id, topic.name, partition.partition_index), value))
                 partitions.append(
@@ -95,6 +96,17 @@ class Offsets:
         if api_version >= _GROUP_ID_NOT_FOUND_SINCE:
             raise GroupIdNotFound(f"there is no group {request.group_id}")
         raise IllegalGeneration(f"there is no group {request.group_id}")
+
+    def _refusal(self, check: PartitionCheck | None, topic: OffsetCommitRequestTopic, partition: int) -> ErrorCode:
+        if check is None:
+            return ErrorCode.NONE
+        known = self._context.image().topic(topic.name)
+        topic_id = known.topic_id if topic.topic_id == ZERO_UUID and known is not None else topic.topic_id
+        try:
+            check(topic.name, topic_id, partition)
+        except KafkaError as error:
+            return error.code
+        return ErrorCode.NONE
 
     def _is_too_large(self, metadata: str | None) -> bool:
         return metadata is not None and len(metadata) > self._context.config().offset_metadata_max_bytes
