@@ -168,7 +168,7 @@ def _summary(group: GroupLag) -> str:
     if len(group.lags) == group.uncommitted:
         return "nothing committed"
     parts = [] if group.total is None else [f"{plural(group.total, 'record')} behind"]
-    if group.total and group.age_max is not None:
+    if group.total and group.age_max:
         parts.append(f"the oldest {human_duration(group.age_max)} old")
     if group.unknown:
         parts.append(f"{plural(group.unknown, 'partition')} unknown")
