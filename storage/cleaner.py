@@ -9,6 +9,7 @@ Rules:
 - A log with a batch that cannot be read is uncleanable until the next start: said once, and the others go on.
 """
 
+import errno
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
@@ -25,13 +26,15 @@ from barnabas.storage.compaction_job import (
 )
 from barnabas.storage.files import Files
 from barnabas.storage.flush import FULL_DISK
-from barnabas.storage.leftovers import CLEANED_SUFFIX, SWAP_SUFFIX
+from barnabas.storage.leftovers import remove_unfinished
 from barnabas.storage.log import Log, SegmentsChanged
 from barnabas.storage.log_dir import LogManagerConfig
 from barnabas.storage.seams import Clock, Report, Timer, Workers
 
 OnCleaned = Callable[[CleanedSegment], None]
 OnDone = Callable[[CompactionStats | None, BaseException | None], None]
+_NOT_THE_DISK = (None, errno.ENOENT, *FULL_DISK)
+"""Among the reasons of a failure: segments that were deleted meanwhile, and no room for new ones."""
 
 
 class Compactor(Protocol):
@@ -262,8 +265,7 @@ class Cleaner:
             self._report.error(text, topic_partition=name)
         elif not isinstance(error, KafkaStorageError):
             self._report.warning(f"{name}: its compaction will be tried again: {error}", topic_partition=name)
-            number = getattr(error, "errno", None)
-            if number is not None and number not in FULL_DISK:
+            if getattr(error, "errno", None) not in _NOT_THE_DISK:
                 log.log_dir.go_offline(error)
             log.look_at_dirt_at(self._clock.now_ms() + self.config.log_cleaner_backoff_ms)
         self._workers.run(lambda: self._remove_leftovers(log), lambda _, error: self._tidied(run))
@@ -271,9 +273,7 @@ class Cleaner:
     def _remove_leftovers(self, log: Log) -> None:
         """Nothing of a run that failed has begun to take a place, or it has taken it."""
         if not log.is_closed and not log.is_offline:
-            for name in self._files.listdir(log.path):
-                if name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX)):
-                    self._files.remove(f"{log.path}/{name}")
+            remove_unfinished(self._files, log.path)
 
     def _tidied(self, run: _Run) -> None:
         if run is self._run:

@@ -95,8 +95,8 @@ class FlushPlan:
     def write_files(self, *, sync: bool) -> None:
         """Beside the files they will replace; one that replaces nothing is not trusted before the plan is done."""
         try:
-            for path, data in self._files_to_write():
-                if self._files.exists(path):
+            for path, data, is_trusted in self._files_to_write():
+                if is_trusted or self._files.exists(path):
                     self._temporaries.append(path)
                     path += TEMPORARY_SUFFIX
                 write_file(self._files, path, data, sync=sync)
@@ -105,10 +105,13 @@ class FlushPlan:
                 raise
             self.postponed = error
 
-    def _files_to_write(self) -> Iterator[tuple[str, bytes]]:
+    def _files_to_write(self) -> Iterator[tuple[str, bytes, bool]]:
+        """Path, contents, and whether a start would believe the file as it stands there, whole or not."""
         for segment in self.sealed:
-            yield from segment.index_files()
-        yield from self.writes
+            for path, data in segment.index_files():
+                yield path, data, segment.is_trusted
+        for path, data in self.writes:
+            yield path, data, False
 
     def install_files(self) -> None:
         if self.postponed is None:

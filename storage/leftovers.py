@@ -3,6 +3,9 @@
 Rules, Kafka's: `.deleted` and `.cleaned` files go. A `.swap` file is a finished replacement for segments: it takes
 its name, and the segments it covers go, unless a `.cleaned` file at or below its offset shows that it belongs to a
 split that was not finished. Index files without their log go.
+
+Ours, because a power cut may keep a later change and lose an earlier one: `.swap` files that are no good are gone
+before the `.cleaned` files that tell so, and the segments that a good one covers before it takes its name.
 """
 
 from barnabas.storage.batches import iter_headers
@@ -28,14 +31,33 @@ def clear_leftovers(files: Files, path: str, report: Report) -> set[str]:
     cleaned = [_offset(name) for name in names if name.endswith(CLEANED_SUFFIX)]
     swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
     good_swaps = [name for name in swaps if not cleaned or _offset(name) < min(cleaned)]
-    for name in sorted(names - set(good_swaps)):
-        if _is_leftover(name, names):
-            report.info(f"{path}: removed {name}, which something interrupted had left", path=f"{path}/{name}")
-            files.remove(f"{path}/{name}")
+    if swaps:
+        files.sync_dir(path)  # who was killed may not have come to that: what is good must stay so before anything goes
+    bad = [name for name in sorted(names - set(good_swaps)) if _is_leftover(name, names)]
+    for name in bad:
+        report.info(f"{path}: removed {name}, which something interrupted had left", path=f"{path}/{name}")
+    _remove_in_order(files, path, bad)
     _swap_in(files, path, names, good_swaps)
     _remove_orphans(files, path)
     files.sync_dir(path)
     return set(files.listdir(path))
+
+
+def remove_unfinished(files: Files, path: str) -> None:
+    """What a compaction has left that failed while the log is in use. Nothing of it has begun to take a place."""
+    _remove_in_order(
+        files, path, [name for name in files.listdir(path) if name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX))]
+    )
+
+
+def _remove_in_order(files: Files, path: str, names: list[str]) -> None:
+    swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
+    for name in swaps:
+        files.remove(f"{path}/{name}")
+    if swaps:
+        files.sync_dir(path)
+    for name in names:
+        files.remove(f"{path}/{name}")
 
 
 def _is_leftover(name: str, names: set[str]) -> bool:
@@ -58,6 +80,7 @@ def _swap_in(files: Files, path: str, names: set[str], swaps: list[str]) -> None
             is_segment = name.endswith((LOG_SUFFIX, *_INDEXES))
             if is_segment and first <= _offset(name) < end:
                 files.remove(f"{path}/{name}")
+        files.sync_dir(path)
     for name in swaps:
         files.rename(f"{path}/{name}", f"{path}/{name.removesuffix(SWAP_SUFFIX)}")
 

@@ -144,7 +144,7 @@ class LogLoader:
         return end_offset
 
     def _rebuild_indexes(self, segment: Segment) -> bool:
-        segment.is_sealed = False
+        segment.is_sealed, segment.is_trusted = False, True
         return segment.rebuild_indexes(self._config.index_interval_bytes)
 
     # ---- after any other stop

@@ -45,6 +45,7 @@ class Segment:
         "first_timestamp",
         "index_rows",
         "is_sealed",
+        "is_trusted",
         "max_timestamp",
         "offset_index",
         "offset_of_max_timestamp",
@@ -66,6 +67,8 @@ class Segment:
         self.created_ms = created_ms
         self.is_sealed = False
         """The index files are complete and durable."""
+        self.is_trusted = False
+        """It lies below the recovery point, though its index files were lost and are written anew."""
         self.offset_index = OffsetIndex(stem + INDEX_SUFFIX, cache)
         self.time_index = TimeIndex(stem + TIME_INDEX_SUFFIX, cache)
         self.reset()
@@ -182,8 +185,10 @@ class Segment:
         ]
 
     def seal(self) -> None:
-        """The index files are written: memory is no longer needed."""
+        """The index files are written, perhaps in the place of older ones: memory is no longer needed."""
         self.is_sealed = True
+        self._cache.forget(self.offset_index.path)
+        self._cache.forget(self.time_index.path)
         self.offset_index.leave_memory(len(self.offset_index))
         self.time_index.leave_memory(len(self.time_index))
 

@@ -1,0 +1,275 @@
+"""Thousands of crashes in the middle of compaction: whatever is promised of a compacted log is true after each.
+
+One run is one seed: a compacted log on a simulated disk, updates and tombstones, compactions that are interrupted at
+any change to the disk by a kill or a power cut, a new start, the invariants, and on. A failing run says its seed;
+`CRASH_SEED=<seed>` runs that one alone.
+"""
+
+import os
+from random import Random
+
+import pytest
+
+from barnabas.protocol.errors import OffsetOutOfRange
+from barnabas.protocol.records import NewRecord, Record, build_batch, iter_batches, iter_records
+from barnabas.protocol.types import TopicPartition
+from barnabas.storage.log import Log
+from barnabas.storage.log_config import LogConfig
+from barnabas.storage.log_dir import LogManagerConfig
+from barnabas.storage.log_manager import LogManager
+from tests.simulation.files import Crash, SimulatedFiles
+from tests.simulation.test_crash import indexes_fit
+from tests.storage.fakes import FakeClock, FakeReport, QueuedWorkers
+
+CRASHES = int(os.environ.get("CRASHES", "3000"))
+CRASHES_PER_RUN = 20
+SHARDS = 6
+TOPIC_ID = bytes(range(16))
+LOG = TopicPartition("t", 0)
+KEYS = [b"%d" % number for number in range(6)]
+
+
+class Model:
+    """What was appended and is not lost, and what of it may be missing."""
+
+    def __init__(self) -> None:
+        self.records: dict[int, Record] = {}
+        self.appended_ms: dict[int, int] = {}
+        self.end = 0
+        self.durable = 0
+        self.gone: set[int] = set()
+        """Offsets that a finished compaction removed: they do not come back."""
+        self.last_batches: dict[int, tuple[int, bytes]] = {}
+        """Of each producer where its last batch begins, and its bytes."""
+
+    def cut(self, end: int) -> None:
+        self.records = {offset: record for offset, record in self.records.items() if offset < end}
+        self.last_batches = {key: last for key, last in self.last_batches.items() if last[0] < end}
+        self.gone = {offset for offset in self.gone if offset < end}
+        self.end = end
+
+
+class World:
+    def __init__(self, seed: int) -> None:
+        self.random = random = Random(seed)
+        self.files = SimulatedFiles(random)
+        self.model = Model()
+        self.now_ms = 1_000_000
+        self.sequences: dict[int, int] = {1: 0, 2: 0}
+        self.config = LogConfig(
+            cleanup_policy=("compact",),
+            internal_segment_bytes=random.choice((300, 700, 2_000)),
+            index_interval_bytes=random.choice((0, 100, 400)),
+            min_cleanable_dirty_ratio=random.choice((0.0, 0.3)),
+            min_compaction_lag_ms=random.choice((0, 0, 2_000)),
+            max_compaction_lag_ms=random.choice((2_000, 2**63 - 1)),
+            delete_retention_ms=random.choice((0, 1_000, 5_000)),
+            flush_messages=random.choice((1, 3, 2**63 - 1)),
+            file_delete_delay_ms=random.choice((0, 700)),
+        )
+        self.broker = LogManagerConfig(
+            log_flush_offset_checkpoint_interval_ms=400,
+            log_initial_task_delay_ms=200,
+            producer_id_expiration_ms=1 << 40,
+            open_files_max=random.choice((2, 50)),
+            log_cleaner_backoff_ms=random.choice((0, 500)),
+            log_cleaner_dedupe_buffer_size=random.choice((24 * 3, 24 * 1_000)),  # a few keys only, or all of them
+            log_cleaner_io_buffer_load_factor=0.9,
+        )
+
+    # ---- a life of the process
+
+    def start(self) -> Log:
+        self.clock = FakeClock(self.now_ms)
+        self.workers = QueuedWorkers()
+        self.report = FakeReport()
+        self.manager = LogManager(
+            ["/data"],
+            files=self.files,
+            clock=self.clock,
+            workers=self.workers,
+            report=self.report,
+            config=self.broker,
+            config_of=lambda topic: self.config,
+        )
+        self.manager.open()
+        self.manager.ensure_meta_properties("cluster", 1, lambda: TOPIC_ID)
+        return self.manager.create(LOG, TOPIC_ID, self.config)
+
+    def live(self, log: Log) -> None:
+        if self.random.random() < 0.8:
+            self.files.crash_after(self.random.randrange(150))
+        operations = (self.append, self.append, self.work, self.work, self.work, self.wait, self.read, self.prune)
+        for _ in range(self.random.randrange(80)):
+            try:
+                self.random.choice(operations)(log)
+                self.clock.turn()
+            finally:
+                self.files.now_ms = self.now_ms = self.clock.now_ms()
+            self.remember_what_is_gone(log)
+
+    def append(self, log: Log) -> None:
+        model, base_offset = self.model, log.log_end_offset
+        records = [
+            NewRecord(
+                self.random.choice(KEYS),
+                None if self.random.random() < 0.3 else self.random.randbytes(self.random.randrange(40)),
+                (),
+                self.now_ms - self.random.choice((0, 0, 500)),
+            )
+            for _ in range(self.random.randint(1, 4))
+        ]
+        producer_id = self.random.choice((-1, 1, 2))
+        fields = {}
+        if producer_id > 0:
+            fields = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": self.sequences[producer_id]}
+        data = build_batch(records, compression=self.random.choice((0, 0, 1)), **fields)
+        sent = bytes(data)
+        for number, (key, value, _, timestamp) in enumerate(records):
+            model.records[base_offset + number] = Record(base_offset + number, timestamp, key, value)
+            model.appended_ms[base_offset + number] = self.now_ms
+        if producer_id > 0:
+            model.last_batches[producer_id] = (base_offset, sent)
+        log.append(memoryview(data), leader_epoch=0, now_ms=self.now_ms)
+        if producer_id > 0:
+            self.sequences[producer_id] += len(records)
+        model.end = log.log_end_offset
+
+    def work(self, log: Log) -> None:
+        if self.workers.jobs:
+            self.workers.do(self.random.randrange(len(self.workers.jobs)))
+        elif self.random.random() < 0.2:
+            end = log.log_end_offset
+            log.flush(lambda error: setattr(self.model, "durable", max(self.model.durable, end)))
+
+    def wait(self, log: Log) -> None:
+        self.clock.advance(self.random.choice((1, 100, 1_000, 3_000)))
+
+    def read(self, log: Log) -> None:
+        """From an offset whose record may be gone: what comes is what follows it."""
+        offset = self.random.randint(0, log.log_end_offset)
+        try:
+            found = log.read(offset, 1_000, max_offset=log.log_end_offset)
+        except OffsetOutOfRange:
+            assert offset < log.log_start_offset
+            return
+        if found is not None:
+            batches = [header for _, header in iter_batches(found.read())]
+            assert batches[0].last_offset >= offset, "a read goes back"
+
+    def prune(self, log: Log) -> None:
+        if self.random.random() < 0.05:
+            log.delete_records(self.random.randint(log.log_start_offset, log.log_end_offset))
+
+    def remember_what_is_gone(self, log: Log) -> None:
+        if not self.manager.cleaner.is_running:
+            present = read_all(log)
+            start = log.log_start_offset  # what lies below was deleted; that may come back
+            self.model.gone |= {offset for offset in self.model.records if offset >= start and offset not in present}
+
+    # ---- after a crash
+
+    def restart(self, *, power_cut: bool) -> Log:
+        log = self.start()
+        model = self.model
+        must_have = model.durable if power_cut else model.end
+        assert log.log_end_offset >= must_have, f"the log ends at {log.log_end_offset}, {must_have} was promised"
+        assert log.log_end_offset <= max(model.records, default=-1) + 1, "the log ends behind what was appended"
+        model.cut(log.log_end_offset)
+        if power_cut:
+            model.durable = log.log_end_offset
+        self.check(log)
+        indexes_fit(log)
+        self.check_producers(log)
+        names = self.files.listdir(log.path)
+        assert not [name for name in names if name.endswith((".cleaned", ".swap", ".deleted"))], names
+        return log
+
+    def check(self, log: Log) -> None:
+        model, start = self.model, log.log_start_offset
+        present = read_all(log)
+        assert list(present) == sorted(present), "offsets do not ascend"
+        latest: dict[bytes, int] = {}
+        for offset, record in model.records.items():
+            if offset >= start:
+                latest[record.key] = offset
+        for offset, record in present.items():
+            assert record == model.records[offset], f"the record at {offset} changed"
+            assert offset not in model.gone or offset < start, f"the record at {offset} came back"
+        for key, offset in latest.items():
+            if offset not in present:
+                record = model.records[offset]
+                assert record.value is None, f"the last value of {key!r}, at {offset}, is gone"
+                age_ms = self.now_ms - model.appended_ms[offset]
+                assert age_ms >= self.config.delete_retention_ms, f"the tombstone at {offset} is gone after {age_ms} ms"
+                older = [each.offset for each in present.values() if each.key == key and each.offset >= start]
+                assert not older, f"{key!r} was deleted at {offset} and is alive again at {older}"
+
+    def check_producers(self, log: Log) -> None:
+        """A batch that is sent again is known, though its records may be compacted away."""
+        for producer_id, (base_offset, sent) in self.model.last_batches.items():
+            if base_offset >= log.log_start_offset:
+                info = log.append(memoryview(bytearray(sent)), leader_epoch=0, now_ms=self.now_ms)
+                assert info.duplicate, f"a batch of producer {producer_id} was stored twice"
+                assert info.base_offset == base_offset
+        for producer_id in self.sequences:
+            entry = log.producers.by_id.get(producer_id)
+            self.sequences[producer_id] = entry.last_sequence + 1 if entry else 0
+
+
+def read_all(log: Log) -> dict[int, Record]:
+    """Every record, by its offset, as somebody finds them who reads from the start."""
+    found: dict[int, Record] = {}
+    offset = log.log_start_offset
+    while (data := log.read(offset, 400, max_offset=log.log_end_offset)) is not None:
+        view = data.read()
+        assert len(view) == data.size
+        for position, header in iter_batches(view):
+            assert header.last_offset >= offset, "a batch comes twice"
+            batch = view[position : position + header.size_bytes]
+            for record in iter_records(batch, max_decompressed_bytes=1 << 20):
+                assert record.offset not in found, "a record comes twice"
+                found[record.offset] = record
+            offset = header.next_offset
+    return found
+
+
+def run(seed: int) -> int:
+    """How many compactions were finished."""
+    world = World(seed)
+    power_cut = False
+    runs = 0
+    for _ in range(CRASHES_PER_RUN):
+        try:
+            if world.random.random() < 0.15:
+                world.files.crash_after(world.random.randrange(20))
+            log = world.restart(power_cut=power_cut)
+            power_cut = False
+            world.live(log)
+            if world.random.random() < 0.2:
+                world.manager.close()
+        except Crash:
+            pass
+        runs += world.manager.cleaner.stats.runs
+        if world.random.random() < 0.5:
+            world.files.kill()
+        else:
+            world.files.cut_power()
+            power_cut = True
+    return runs
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_a_compacted_log_is_good_after_any_crash(shard: int) -> None:
+    seeds = range(shard, CRASHES // CRASHES_PER_RUN, SHARDS)
+    if "CRASH_SEED" in os.environ:
+        seeds = [int(os.environ["CRASH_SEED"])] if shard == 0 else []
+    runs = 0
+    for seed in seeds:
+        try:
+            runs += run(seed)
+        except AssertionError as error:
+            raise AssertionError(f"CRASH_SEED={seed}: {error}") from error
+        except Exception as error:
+            raise AssertionError(f"CRASH_SEED={seed}: {error!r}") from error
+    assert runs >= len(seeds) * CRASHES_PER_RUN // 20, "hardly anything was compacted: nothing was tested"
