@@ -61,6 +61,10 @@ class GroupShard:
 
     # ---- any kind
 
+    @property
+    def groups_count(self) -> int:
+        return len(self._context.groups)
+
     def list(self, states: Collection[str], types: Collection[str]) -> list[ListedGroup]:
         """Groups in one of the states and of one of the types; no filter lets everything through."""
         wanted_states = {state.lower() for state in states}

@@ -52,7 +52,6 @@ _AS_COORDINATOR_ERROR = {
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 """What a client of the coordinator makes of an error of the log: look for the coordinator elsewhere, or try again."""
@@ -79,6 +78,7 @@ class ShardRunner:
                 timers=self._timers, now_ms=clock.now_ms, random=random, report=report, config=config, image=image
             )
         )
+        self._started_ms = clock.monotonic_ms()
         self._last_append: AppendInfo | None = None
         self._loading: Iterator[None] | None = self._load()
         self._failure: KafkaError | None = None
@@ -100,6 +100,7 @@ class ShardRunner:
                     return
             self._loading = None
             self._shard.on_loaded()
+            self._tell_loaded()
         except (KafkaError, ProtocolError) as error:
             self._loading = None
             name = str(self._partition.topic_partition)
@@ -127,6 +128,12 @@ class ShardRunner:
                     if replayed % _RECORDS_PER_LOOK == 0:
                         yield
                 offset = header.next_offset
+
+    def _tell_loaded(self) -> None:
+        if groups := self._shard.groups_count:
+            name, took_ms = str(self._partition.topic_partition), self._clock.monotonic_ms() - self._started_ms
+            text = f"{name}: {groups} groups loaded in {took_ms} ms"
+            self._report.info(text, topic_partition=name, groups=groups, took_ms=took_ms)
 
     def unload(self) -> None:
         """The partition is led by another broker now, or gone, or this broker stops."""
