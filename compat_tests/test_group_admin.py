@@ -77,14 +77,13 @@ def test_a_group_of_the_consumer_protocol_is_described_with_its_members(
 
 @pytest.mark.parametrize("watcher", NAMES, indirect=True)
 def test_the_offsets_of_a_group_are_listed(watcher: Driver, group: Group, topic: Topic) -> None:
+    # confluent-kafka reads past the end of metadata that another client has stored.
+    three, one = ("", "") if watcher.client.name == "confluent-kafka" else ("three", "one")
     consumer = group.join(classic("kafka-python-3", "range"), assign=[(topic.name, 0)], commits=False)
-    consumer.commit(offset(topic, 0, 3, "three"), offset(topic, 4, 1, "one"))
+    consumer.commit(offset(topic, 0, 3, three), offset(topic, 4, 1, one))
     found = watcher.ask("group_offsets", group=group.name)["offsets"]
-    told = ("partition", "offset", "metadata")[: 2 if watcher.client.name == "confluent-kafka" else 3]
-    assert sorted([entry[what] for what in told] for entry in found) == [
-        [0, 3, "three"][: len(told)],
-        [4, 1, "one"][: len(told)],
-    ]
+    entries = sorted((entry["partition"], entry["offset"], entry["metadata"]) for entry in found)
+    assert entries == [(0, 3, three), (4, 1, one)]
     assert {entry["topic"] for entry in found} == {topic.name}
     assert watcher.ask("group_offsets", group="nobody-was-ever-here") == {"offsets": []}
 
