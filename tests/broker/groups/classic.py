@@ -130,7 +130,7 @@ class Classic(Shell[ClassicGroups]):
         own id as bytes."""
         answers = self.joining(count, **how)
         answers += [self.join(instance=instance, **how) for instance in instances]  # type: ignore[arg-type]
-        self.advance(REBALANCE_MS if count + len(instances) > 1 else INITIAL_DELAY_MS)
+        self.advance(2 * INITIAL_DELAY_MS if len(answers) > 1 else INITIAL_DELAY_MS)
         return self.sync_all(answers)
 
     def sync_all(self, answers: Sequence[Promise[JoinGroupResponse]]) -> list[str]:

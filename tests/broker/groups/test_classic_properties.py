@@ -268,6 +268,8 @@ class History:
         assert not (group.members and group.state is EMPTY)
         if group.state is STABLE and self.groups.commits_at_once:
             assert members_of(in_memory(self.groups)) == members_of(durable(self.groups)), "not what was stored"
+        watched = {key.member_id for key in self.groups.timer_keys() if key.kind == "classic-session"}
+        assert watched <= set(group.members) | group.pending_members, "a timer waits for somebody who is gone"
         for member in group.members.values():
             is_watched = self.groups.timers.is_scheduled(session_key(group, member.member_id))
             assert is_watched or member.has_satisfied_heartbeat, f"nobody notices when {member.member_id} dies"
