@@ -19,6 +19,7 @@ from .shell import Shell, value_of
 GROUP = "orders-readers"
 CLIENT = ClientInfo("client-1", "/127.0.0.1", 1)
 Owned = Mapping[Uuid, Iterable[int]]
+Partitions = dict[Uuid, frozenset[int]]
 _PARTITION = PartitionImage(leader=1, leader_epoch=0, partition_epoch=0, replicas=(1,), isr=(1,))
 
 
@@ -100,7 +101,7 @@ def group_of(shell: Shell[GroupShard], group_id: str = GROUP) -> ConsumerGroup:
     return group
 
 
-def assignment_of(response: ConsumerGroupHeartbeatResponse) -> dict[Uuid, frozenset[int]] | None:
+def assignment_of(response: ConsumerGroupHeartbeatResponse) -> Partitions | None:
     if response.assignment is None:
         return None
     return {topic.topic_id: frozenset(topic.partitions) for topic in response.assignment.topic_partitions}
@@ -123,7 +124,7 @@ class Consumer:
         self.regex = regex
         self.instance_id = instance_id
         self.epoch = 0
-        self.owned: dict[Uuid, frozenset[int]] = {}
+        self.owned: Partitions = {}
 
     def join(self) -> ConsumerGroupHeartbeatResponse:
         self.epoch, self.owned = 0, {}

@@ -23,6 +23,8 @@ from ...storage.fakes import FakeClock, FakeReport
 R = TypeVar("R")
 CLUSTER_ID = "groups-under-test-0000"
 BrokerTexts = Mapping[str, str]
+TIMER_RETRY_MS = 500
+"""A timer whose records could not be written comes again."""
 
 
 class Machine(Protocol):
@@ -112,6 +114,12 @@ class Shell(Generic[M]):
     def _run_operation(self, key: TimerKey, operation: Operation) -> None:
         answer = self.ask(lambda _: operation() or Result(None))
         assert answer.error is None or self.append_error is not None, f"{key}: {answer.error!r}"
+        if answer.error is not None and not self.timers.is_scheduled(key):
+            self.timers.schedule(key, TIMER_RETRY_MS, operation)
+
+    @property
+    def is_all_committed(self) -> bool:
+        return not self._appended
 
     def commit(self) -> None:
         while self._appended:
