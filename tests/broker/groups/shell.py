@@ -24,7 +24,6 @@ R = TypeVar("R")
 CLUSTER_ID = "groups-under-test-0000"
 BrokerTexts = Mapping[str, str]
 TIMER_RETRY_MS = 500
-"""A timer whose records could not be written comes again."""
 
 
 class Machine(Protocol):
@@ -67,6 +66,8 @@ class Shell(Generic[M]):
         self.log: list[tuple[bytes, bytes | None]] = []
         self.append_error: KafkaError | None = None
         """Set: appends fail with it, and nothing is written."""
+        self.retries_timers = False
+        """True: a timer whose records could not be written comes again, for a machine that only replay changes."""
         self.commits_at_once = True
         """False: what is appended waits for `commit`."""
         self._appended: deque[Appended] = deque()
@@ -114,7 +115,7 @@ class Shell(Generic[M]):
     def _run_operation(self, key: TimerKey, operation: Operation) -> None:
         answer = self.ask(lambda _: operation() or Result(None))
         assert answer.error is None or self.append_error is not None, f"{key}: {answer.error!r}"
-        if answer.error is not None and not self.timers.is_scheduled(key):
+        if self.retries_timers and answer.error is not None and not self.timers.is_scheduled(key):
             self.timers.schedule(key, TIMER_RETRY_MS, operation)
 
     @property
