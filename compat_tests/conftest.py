@@ -17,7 +17,7 @@ SETTINGS = {
     # Groups agree within tenths of a second; members that are killed are missed after a second or two.
     "group.initial.rebalance.delay.ms": "100",
     "group.min.session.timeout.ms": "1000",
-    "group.consumer.heartbeat.interval.ms": "300",
+    "group.consumer.heartbeat.interval.ms": "150",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.assignment.interval.ms": "0",

@@ -9,7 +9,7 @@ from compat_tests.harness import Driver, Record
 AGREE_SECONDS = 10
 PARTITIONS = 6
 
-CLASSIC: dict[str, Any] = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 300}
+CLASSIC: dict[str, Any] = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 150}
 NEW_PROTOCOL: dict[str, Any] = {"group.protocol": "consumer"}
 
 
@@ -44,10 +44,7 @@ class Member:
 
     def leave(self) -> dict[str, Any]:
         """Closes the consumer; its last state."""
-        self.group.members.remove(self)
-        state: dict[str, Any] = self.driver.ask("leave", member=self.name)["state"]
-        self.group.left.append(state)
-        return state
+        return self.group.leave(self)[0]
 
     def commit(self, *offsets: dict[str, Any], asynchronous: bool = False) -> None:
         self.driver.ask("commit", member=self.name, offsets=list(offsets), asynchronous=asynchronous)
@@ -100,8 +97,7 @@ class Group:
     def states(self) -> list[dict[str, Any]]:
         """Of the members that are still there, in the order in which they joined."""
         found: dict[str, dict[str, Any]] = {}
-        for driver in {member.driver for member in self.members}:
-            names = [member.name for member in self.members if member.driver is driver]
+        for driver, names in by_driver(self.members).items():
             found |= driver.ask("member_states", members=names)["states"]
         return [found[member.name] for member in self.members]
 
@@ -143,10 +139,21 @@ class Group:
         self.members.remove(member)
         member.driver.kill()
 
-    def leave(self) -> None:
-        for member in list(self.members):
-            if member.driver.process is not None and member.driver.process.poll() is None:
-                member.leave()
+    def leave(self, *members: Member) -> list[dict[str, Any]]:
+        """These or, if none is named, all: each driver's at once; their last states."""
+        states = []
+        for driver, names in by_driver(members or self.members).items():
+            states += driver.ask("leave", members=names)["states"].values()
+        self.members = [member for member in self.members if members and member not in members]
+        self.left += states
+        return states
+
+
+def by_driver(members: Iterable[Member]) -> dict[Driver, list[str]]:
+    names: dict[Driver, list[str]] = {}
+    for member in members:
+        names.setdefault(member.driver, []).append(member.name)
+    return names
 
 
 def eventually(

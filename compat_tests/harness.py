@@ -16,7 +16,7 @@ A driver is a program that reads one JSON request per line and answers each with
         -> {}: a consumer that is polled in the background from now on; one driver may hold several
     {"op": "member_states", "members": [name]} -> {"states": {name: {"assignment": [[topic, partition]],
      "records": [[topic, partition, offset]], "member_id", "generation" (null where unknown), "revocations", "error"}}}
-    {"op": "leave", "member"} -> {"state": the last one}
+    {"op": "leave", "members": [name]} -> {"states"}: the last ones, of members that have left
     commit, committed, seek_to_committed: see members.py
     list_groups, describe_group, group_offsets, alter_group_offsets, delete_group_offsets, delete_group: see any driver
 

@@ -53,11 +53,15 @@ final class Members {
     }
 
     ObjectNode leave(JsonNode request) throws Exception {
-        Member member = members.remove(request.get("member").asText());
-        member.leaving = true;
-        member.join(60_000);
+        Map<String, Member> leaving = new HashMap<>();
+        request.get("members").forEach(name -> leaving.put(name.asText(), members.remove(name.asText())));
+        leaving.values().forEach(member -> member.leaving = true);
         ObjectNode answer = JSON.createObjectNode();
-        answer.set("state", member.snapshot());
+        ObjectNode states = answer.putObject("states");
+        for (Map.Entry<String, Member> left : leaving.entrySet()) {
+            left.getValue().join(60_000);
+            states.set(left.getKey(), left.getValue().snapshot());
+        }
         return answer;
     }
 

@@ -6,7 +6,7 @@ is given up. So a group whose members all leave in peace sees every record exact
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Protocol
 
@@ -34,7 +34,8 @@ class Member(Thread):
         super().__init__(daemon=True)
         self.request = request
         self.open_consumer = open_consumer
-        self.orders: SimpleQueue[tuple[Callable[[Consumer], Any] | None, Future[Any]]] = SimpleQueue()
+        self.orders: SimpleQueue[tuple[Callable[[Consumer], Any], Future[Any]]] = SimpleQueue()
+        self.leaving = False
         self.records: list[tuple[str, int, int]] = []
         self.uncommitted = False
         self.state: dict[str, Any] = {"assignment": [], "member_id": None, "generation": None}
@@ -45,15 +46,14 @@ class Member(Thread):
         try:
             consumer = self.open_consumer(self)
             try:
-                while self._perform_orders(consumer):
+                while not self.leaving:
+                    self._perform_orders(consumer)
                     self._poll(consumer)
             finally:
                 consumer.close()
         except Exception as error:
             self.error = f"{type(error).__name__}: {error}"
         self.state = {**self.state, "assignment": []}
-        while not self.orders.empty():
-            self.orders.get()[1].set_result(None)
 
     def _poll(self, consumer: Consumer) -> None:
         polled = consumer.poll()
@@ -79,28 +79,17 @@ class Member(Thread):
         else:
             self.uncommitted = False
 
-    def _perform_orders(self, consumer: Consumer) -> bool:
-        """False once it was told to leave; that order is answered when the consumer is closed."""
-        while True:
-            try:
-                order, done = self.orders.get_nowait()
-            except Empty:
-                return True
-            if order is None:
-                self.orders.put((order, done))
-                return False
+    def _perform_orders(self, consumer: Consumer) -> None:
+        while not self.orders.empty():
+            order, done = self.orders.get()
             try:
                 done.set_result(order(consumer))
             except Exception as error:
                 done.set_exception(error)
 
-    def ask(self, order: Callable[[Consumer], Any] | None) -> Any:
+    def ask(self, order: Callable[[Consumer], Any]) -> Any:
         done: Future[Any] = Future()
         self.orders.put((order, done))
-        if not self.is_alive():
-            if order is None:
-                return None
-            raise RuntimeError(f"{self.request['member']} has ended: {self.error}")
         return done.result(timeout=60)
 
     def snapshot(self) -> Answer:
@@ -120,10 +109,12 @@ def operations(open_consumer: Callable[[Member], Consumer]) -> tuple[Callable[[R
         return {"states": {name: members[name].snapshot() for name in request["members"]}}
 
     def leave(request: Request) -> Answer:
-        member = members.pop(request["member"])
-        member.ask(None)
-        member.join(timeout=60)
-        return {"state": member.snapshot()}
+        leaving = {name: members.pop(name) for name in request["members"]}
+        for member in leaving.values():
+            member.leaving = True
+        for member in leaving.values():
+            member.join(timeout=60)
+        return {"states": {name: member.snapshot() for name, member in leaving.items()}}
 
     def commit(request: Request) -> Answer:
         members[request["member"]].ask(lambda consumer: consumer.commit(request["offsets"], request["asynchronous"]))

@@ -34,9 +34,11 @@ class ProcessMember:
         self.revocations += bool(partitions)
         self.assignment = self.assignment - partitions
 
-    def leave(self) -> None:
+    def start_leaving(self) -> None:
         self.left = True
         self.process.send_signal(signal.SIGTERM)
+
+    def leave(self) -> None:
         try:
             self.process.wait(timeout=LEAVE_SECONDS)
         finally:
@@ -79,8 +81,11 @@ def operations(
         return {"states": {name: members[name].snapshot() for name in request["members"]}}
 
     def leave(request: Request) -> Answer:
-        member = members.pop(request["member"])
-        member.leave()
-        return {"state": member.snapshot()}
+        leaving = {name: members.pop(name) for name in request["members"]}
+        for member in leaving.values():
+            member.start_leaving()
+        for member in leaving.values():
+            member.leave()
+        return {"states": {name: member.snapshot() for name, member in leaving.items()}}
 
     return (join, member_states, leave)
