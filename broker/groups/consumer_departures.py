@@ -16,6 +16,7 @@ from barnabas.broker.groups.consumer_member import (
 from barnabas.broker.groups.consumer_sessions import REBALANCE, ConsumerSessions
 from barnabas.broker.groups.context import GroupContext
 from barnabas.broker.groups.group_migration import GroupMigration
+from barnabas.broker.groups.member_update import counted
 from barnabas.broker.groups.result import GroupRecord, Result
 from barnabas.broker.groups.subscriptions import metadata_hash
 from barnabas.protocol.errors import KafkaError
@@ -40,8 +41,8 @@ class ConsumerDepartures:
             records = self._migration.downgrade(group, members)
             return self.downgraded(group, response, records, f"{text}; only members of the classic protocol are left")
         records = self._removal(group, members)
-        left = len(group.members) - len(members)
-        text += f"; group epoch {group.epoch} -> {group.epoch + 1}, {left} members left"
+        left = counted(len(group.members) - len(members), "member")
+        text += f"; group epoch {group.epoch} -> {group.epoch + 1}, {left} left"
 
         def on_committed(error: KafkaError | None) -> None:
             if error is None:

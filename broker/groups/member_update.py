@@ -22,6 +22,10 @@ def supported_assignors(context: GroupContext) -> list[str]:
     return [name for name in context.config().group_consumer_assignors if name in ASSIGNORS]
 
 
+def counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def replace_static_member(
     group: ConsumerGroup, old: ConsumerMember, member_id: str, records: list[GroupRecord]
 ) -> ConsumerMember:
@@ -170,7 +174,8 @@ class MemberUpdate:
         self._target = target[self.member.member_id]
         self.target_epoch = self.epoch
         count = sum(len(numbers) for partitions in target.values() for numbers in partitions.values())
-        self._assignment_text = f"{count} partitions assigned to {len(target)} members by {assignor}"
+        parts = (counted(count, "partition"), counted(len(target), "member"))
+        self._assignment_text = f"{parts[0]} assigned to {parts[1]} by {assignor}"
 
     # ---- the member's partitions
 

@@ -1,0 +1,547 @@
+"""The life of a consumer group: members come and go, topics change, time passes, the broker restarts."""
+
+from collections.abc import Callable
+
+import pytest
+
+from barnabas.broker.groups.consumer_group import ConsumerGroup
+from barnabas.broker.groups.consumer_sessions import REBALANCE, SESSION
+from barnabas.broker.groups.result import Result
+from barnabas.broker.groups.shard import GroupShard
+from barnabas.protocol.errors import ErrorCode, KafkaError, KafkaStorageError, NonEmptyGroup
+from barnabas.protocol.group_record_serde import encode_key, encode_value
+from barnabas.protocol.group_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    TopicPartitions,
+)
+from barnabas.replication.image import BrokerImage, ConfigResource, ResourceType
+
+from .consumer_client import (
+    GROUP,
+    Consumer,
+    consumer_shell,
+    group_of,
+    heartbeat_request,
+    join_request,
+    send,
+    settle,
+    topic_id,
+    with_topic,
+    without_topic,
+)
+from .shell import Shell, code_of, value_of
+
+ORDERS, BILLS = topic_id("orders"), topic_id("bills")
+
+
+def two_consumers(**topics: int) -> tuple[Shell[GroupShard], Consumer, Consumer]:
+    shell = consumer_shell(**(topics or {"orders": 4}))
+    a, b = Consumer(shell, "a", *shell.image.topics), Consumer(shell, "b", *shell.image.topics)
+    a.join()
+    b.join()
+    return shell, a, b
+
+
+def test_partitions_move_once_their_owner_has_given_them_up() -> None:
+    shell, a, b = two_consumers()
+    assert (a.partitions("orders"), b.partitions("orders")) == ([0, 1, 2, 3], [])
+    assert group_of(shell).state_name == "Reconciling"
+    a.beat()  # it is told to keep two, and gives the others up
+    assert a.partitions("orders") == [0, 1]
+    b.beat()
+    assert b.partitions("orders") == []
+    a.beat()  # it says that it did
+    b.beat()
+    assert b.partitions("orders") == [2, 3]
+    assert group_of(shell).state_name == "Stable"
+
+
+def test_states_from_empty_to_empty() -> None:
+    shell, a, b = two_consumers()
+    group = group_of(shell)
+    states = [group.state_name]
+    settle(a, b)
+    states.append(group.state_name)
+    b.leave()
+    states.append(group.state_name)
+    settle(a)
+    states.append(group.state_name)
+    a.leave()
+    states.append(group.state_name)
+    assert states == ["Reconciling", "Stable", "Assigning", "Stable", "Empty"]
+    assert not shell.timer_keys()
+
+
+def test_a_member_that_is_silent_for_a_session_is_removed() -> None:
+    shell, a, b = two_consumers()
+    settle(a, b)
+    shell.advance(44_000)
+    a.beat()
+    shell.advance(1_500)
+    assert list(group_of(shell).members) == ["a"]
+    a.beat()
+    assert a.partitions("orders") == [0, 1, 2, 3]
+    assert code_of(send(shell, heartbeat_request("b", b.epoch))) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_member_that_does_not_give_up_its_partitions_in_time_is_removed() -> None:
+    shell, a, b = two_consumers()
+    for _ in range(7):
+        send(shell, heartbeat_request("a", a.epoch))  # alive, and not a word about what it owns
+        b.beat()
+        shell.advance(10_000)
+    assert list(group_of(shell).members) == ["b"]
+    assert shell.report.having("it did not give up partitions in 60000 ms")
+    b.beat()
+    assert b.partitions("orders") == [0, 1, 2, 3]
+
+
+def test_giving_up_stops_the_rebalance_timer() -> None:
+    shell, a, _ = two_consumers()
+    a.beat()
+    assert [key.kind for key in shell.timer_keys()] == [REBALANCE, SESSION, SESSION]
+    a.beat()
+    assert [key.kind for key in shell.timer_keys()] == [SESSION, SESSION]
+
+
+@pytest.mark.parametrize("restart", [Shell.restart, Shell.crash])
+def test_after_a_restart_members_go_on_and_have_all_their_timers(
+    restart: Callable[[Shell[GroupShard]], None],
+) -> None:
+    shell, a, b = two_consumers()
+    a.beat()
+    before = shell.timer_keys()
+    restart(shell)
+    assert shell.timer_keys() == before
+    settle(a, b)
+    assert (a.partitions("orders"), b.partitions("orders")) == ([0, 1], [2, 3])
+    assert group_of(shell).state_name == "Stable"
+    restart(shell)
+    shell.advance(60_000)
+    assert group_of(shell).state_name == "Empty"
+
+
+def test_nothing_is_left_to_come_due_when_the_coordinator_moves() -> None:
+    shell, a, _ = two_consumers()
+    a.beat()
+    shell.unload()
+    assert not shell.timer_keys()
+
+
+# ---- topics
+
+
+def test_new_partitions_are_assigned_with_the_next_heartbeat() -> None:
+    shell, a, b = two_consumers()
+    settle(a, b)
+    epoch = group_of(shell).epoch
+    shell.image = with_topic(shell.image, "orders", 6)
+    settle(a, b)
+    assert sorted([*a.partitions("orders"), *b.partitions("orders")]) == list(range(6))
+    assert group_of(shell).epoch == epoch + 1
+
+
+def test_a_deleted_topic_is_taken_away_and_one_of_the_same_name_is_another() -> None:
+    shell, a, b = two_consumers(orders=2, bills=2)
+    settle(a, b)
+    shell.image = without_topic(shell.image, "orders")
+    settle(a, b)
+    assert {*a.owned, *b.owned} == {BILLS}
+    shell.image = with_topic(shell.image, "orders", 2, incarnation=1)
+    settle(a, b)
+    assert {*a.owned, *b.owned} == {BILLS, topic_id("orders", 1)}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda image: with_topic(image, "others", 3),  # a topic that nobody reads
+        lambda image: image._replace(end_offset=image.end_offset + 1),  # something else altogether
+    ],
+)
+def test_other_changes_of_metadata_do_not_disturb_a_group(change: Callable[..., object]) -> None:
+    shell, a, b = two_consumers()
+    settle(a, b)
+    written = len(shell.log)
+    shell.image = change(shell.image)  # type: ignore[assignment]
+    settle(a, b)
+    assert len(shell.log) == written
+
+
+def test_replicas_that_move_to_another_rack_make_a_new_epoch() -> None:
+    def broker(rack: str) -> BrokerImage:
+        return BrokerImage(1, 1, bytes(16), {}, {}, rack, fenced=False, in_controlled_shutdown=False, log_dirs=())
+
+    shell, a, b = two_consumers()
+    settle(a, b)
+    epoch = group_of(shell).epoch
+    shell.image = with_topic(shell.image._replace(brokers={1: broker("east")}), "unrelated", 1)
+    settle(a, b)
+    assert group_of(shell).epoch == epoch + 1
+
+
+def test_partitions_are_taken_away_with_the_subscription() -> None:
+    shell = consumer_shell(orders=2, bills=2)
+    consumer = Consumer(shell, "m", "orders", "bills")
+    consumer.join()
+    consumer.names = ["orders"]
+    answer = consumer.beat(is_full=True)
+    assert answer.member_epoch == 2
+    assert (consumer.partitions("orders"), consumer.partitions("bills")) == ([0, 1], [])
+    consumer.beat()
+    assert (consumer.epoch, group_of(shell).state_name) == (3, "Stable")
+
+
+# ---- the target
+
+
+def test_members_that_come_together_are_assigned_together() -> None:
+    shell = consumer_shell({"group.consumer.assignment.interval.ms": "1000"}, orders=4)
+    a, b = Consumer(shell, "a", "orders"), Consumer(shell, "b", "orders")
+    a.join()
+    assert a.partitions("orders") == [0, 1, 2, 3]  # the first one need not wait
+    b.join()
+    settle(a, b)
+    assert group_of(shell).state_name == "Assigning"
+    assert b.epoch == a.epoch == 2
+    shell.advance(1_000)
+    settle(a, b)
+    assert group_of(shell).state_name == "Stable"
+    assert (a.partitions("orders"), b.partitions("orders")) == ([0, 1], [2, 3])
+
+
+def test_a_group_has_settings_of_its_own() -> None:
+    shell, a, _ = two_consumers()
+    own = {"consumer.session.timeout.ms": "50000", "consumer.heartbeat.interval.ms": "6000"}
+    resource = ConfigResource(ResourceType.GROUP, GROUP)
+    shell.image = shell.image._replace(configs=shell.image.configs.updated({resource: own}))
+    assert a.beat().heartbeat_interval_ms == 6_000
+    shell.advance(49_000)
+    assert list(group_of(shell).members) == ["a"]
+    shell.advance(1_000)
+    assert not group_of(shell).members
+
+
+@pytest.mark.parametrize(
+    ("wishes", "assignor"),
+    [
+        ([None], "uniform"),  # the first of group.consumer.assignors
+        (["range"], "range"),
+        (["range", None, None], "range"),  # who does not care has no vote
+        (["range", "uniform"], "uniform"),
+        (["range", "uniform", "range"], "range"),
+    ],
+)
+def test_the_assignor_that_most_members_ask_for(wishes: list[str | None], assignor: str) -> None:
+    shell = consumer_shell(orders=4)
+    for name, wish in enumerate(wishes):
+        value_of(send(shell, join_request(f"m{name}", "orders", assignor=wish)))
+    assert shell.machine.consumer.describe(group_of(shell)).assignor_name == assignor
+    assert shell.report.lines[-1].endswith(f"by {assignor}")
+
+
+def test_an_assignor_that_is_no_longer_offered_gives_way_to_the_default() -> None:
+    shell = consumer_shell(orders=4)
+    value_of(send(shell, join_request("a", "orders", assignor="range")))
+    shell.alter(group_consumer_assignors="uniform")
+    value_of(send(shell, join_request("b", "orders")))
+    assert shell.report.lines[-1].endswith("by uniform")
+
+
+# ---- regular expressions
+
+
+def test_a_regex_stands_for_the_topics_that_match_it_whole() -> None:
+    shell = consumer_shell(orders=1, borders=1, bills=1)
+    consumer = Consumer(shell, "m", regex="orders|bi.*")
+    consumer.join()
+    assert set(consumer.owned) == {ORDERS, BILLS}
+    assert group_of(shell).is_subscribed_to("bills")
+    assert not group_of(shell).is_subscribed_to("borders")
+
+
+def test_names_and_a_regex_add_up() -> None:
+    shell = consumer_shell(orders=1, bills=1, returns=1)
+    consumer = Consumer(shell, "m", "returns", regex="o.*")
+    consumer.join()
+    assert set(consumer.owned) == {ORDERS, topic_id("returns")}
+
+
+def test_new_topics_are_found_some_seconds_after_the_last_look() -> None:
+    shell = consumer_shell(orders=1)
+    consumer = Consumer(shell, "m", regex="o.*")
+    consumer.join()
+    shell.image = with_topic(shell.image, "others", 1)
+    consumer.beat()
+    assert set(consumer.owned) == {ORDERS}
+    shell.advance(10_001)
+    consumer.beat()
+    assert set(consumer.owned) == {ORDERS, topic_id("others")}
+    written = len(shell.log)
+    shell.advance(10_001)
+    consumer.beat()
+    assert len(shell.log) == written
+
+
+def test_a_regex_goes_with_its_last_subscriber() -> None:
+    shell = consumer_shell(orders=1, bills=1)
+    a, b = Consumer(shell, "a", regex="o.*"), Consumer(shell, "b", regex="o.*")
+    a.join()
+    b.join()
+    a.leave()
+    assert list(group_of(shell).subscriptions.resolved) == ["o.*"]
+    b.regex = "b.*"
+    b.beat(is_full=True)
+    assert list(group_of(shell).subscriptions.resolved) == ["b.*"]
+    b.leave()
+    assert not group_of(shell).subscriptions.resolved
+    shell.restart()
+    assert not group_of(shell).subscriptions.resolved
+
+
+def test_a_bad_regex_changes_nothing() -> None:
+    shell = consumer_shell(orders=1)
+    consumer = Consumer(shell, "m", regex="o.*")
+    consumer.join()
+    written = len(shell.log)
+    refused = send(shell, heartbeat_request("m", consumer.epoch, regex="("))
+    assert code_of(refused) == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert len(shell.log) == written
+    assert group_of(shell).members["m"].subscribed_topic_regex == "o.*"
+
+
+# ---- what every group answers for
+
+
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "version", "topic", "partition", "code"),
+    [
+        ("a", 3, 9, ORDERS, 0, ErrorCode.NONE),
+        ("a", 2, 9, ORDERS, 0, ErrorCode.NONE),  # it has had this one since epoch 2
+        ("a", 1, 9, ORDERS, 0, ErrorCode.STALE_MEMBER_EPOCH),  # not since epoch 1
+        ("a", 2, 9, ORDERS, 3, ErrorCode.STALE_MEMBER_EPOCH),  # that one is not its own any more
+        ("a", 2, 9, BILLS, 0, ErrorCode.STALE_MEMBER_EPOCH),
+        ("a", 4, 9, ORDERS, 0, ErrorCode.STALE_MEMBER_EPOCH),  # an epoch to come
+        ("b", 2, 9, ORDERS, 3, ErrorCode.STALE_MEMBER_EPOCH),  # older than its ownership
+        ("b", 3, 9, ORDERS, 0, ErrorCode.NONE),  # under the current epoch a member is trusted
+        ("a", 3, 8, ORDERS, 0, ErrorCode.UNSUPPORTED_VERSION),  # a generation is no member epoch
+        ("x", 3, 9, ORDERS, 0, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", -1, 9, ORDERS, 0, ErrorCode.UNKNOWN_MEMBER_ID),  # from outside only while nobody is in
+    ],
+)
+def test_who_may_commit_offsets(
+    member_id: str, epoch: int, version: int, topic: bytes, partition: int, code: ErrorCode
+) -> None:
+    shell, a, b = two_consumers()
+    settle(a, b)
+    assert (a.epoch, b.epoch) == (3, 3)
+    found = ErrorCode.NONE
+    try:
+        check = group_of(shell).check_offset_commit(member_id, None, epoch, version)
+        if check is not None:
+            check("topic", topic, partition)
+    except KafkaError as error:
+        found = error.code
+    assert found == code
+
+
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "code"),
+    [
+        ("a", 3, ErrorCode.NONE),
+        ("a", 2, ErrorCode.STALE_MEMBER_EPOCH),
+        ("x", 3, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", -1, ErrorCode.UNKNOWN_MEMBER_ID),
+        (None, -1, ErrorCode.NONE),  # an administrator
+    ],
+)
+def test_who_may_fetch_offsets(member_id: str | None, epoch: int, code: ErrorCode) -> None:
+    shell, a, b = two_consumers()
+    settle(a, b)
+    found = ErrorCode.NONE
+    try:
+        group_of(shell).check_offset_fetch(member_id, epoch)
+    except KafkaError as error:
+        found = error.code
+    assert found == code
+
+
+def test_anybody_may_commit_to_an_empty_group() -> None:
+    shell, a, b = two_consumers()
+    a.leave()
+    b.leave()
+    assert group_of(shell).check_offset_commit("", None, -1, 9) is None
+
+
+def test_offsets_expire_by_their_commit_once_nobody_reads_the_topic() -> None:
+    shell, a, b = two_consumers()
+    group = group_of(shell)
+    assert group.offsets_expire_since_ms("orders", 7, 99) is None
+    assert group.offsets_expire_since_ms("bills", 7, 99) == 7
+    a.leave()
+    b.leave()
+    assert group.offsets_expire_since_ms("orders", 7, 99) == 7
+
+
+def test_a_group_with_members_is_not_deleted() -> None:
+    shell, a, b = two_consumers()
+    with pytest.raises(NonEmptyGroup):
+        group_of(shell).check_delete()
+    a.leave()
+    b.leave()
+    group_of(shell).check_delete()
+    group_of(shell).check_offset_delete()
+
+
+def test_tombstones_remove_every_trace() -> None:
+    shell = consumer_shell(orders=1)
+    consumer = Consumer(shell, "m", regex="o.*")
+    consumer.join()
+    shell.ask(lambda _: Result(None, group_of(shell).tombstones()))
+    assert GROUP not in shell.context.groups
+    shell.restart()
+    assert GROUP not in shell.context.groups
+    latest: dict[bytes, bytes | None] = dict(shell.log)
+    assert set(latest.values()) == {None}
+
+
+def test_tombstones_of_what_is_not_there_are_ignored() -> None:
+    shell, a, b = two_consumers()
+    settle(a, b)
+    tombstones = [(key, None) for key, value in shell.log]
+    shell.log[:] = tombstones  # type: ignore[assignment]
+    shell.restart()
+    assert not shell.context.groups
+
+
+def test_the_description_of_a_group() -> None:
+    shell, a, _ = two_consumers()
+    a.beat()
+    described = shell.machine.consumer.describe(group_of(shell))
+    assert (described.group_state, described.group_epoch, described.assignment_epoch) == ("Reconciling", 3, 3)
+    members = {member.member_id: member for member in described.members}
+    partitions = {
+        member_id: (
+            [topic.partitions for topic in member.assignment.topic_partitions],
+            [topic.partitions for topic in member.target_assignment.topic_partitions],
+        )
+        for member_id, member in members.items()
+    }
+    assert partitions == {"a": ([[0, 1, 2, 3]], [[0, 1]]), "b": ([], [[2, 3]])}  # what a gives up is still its own
+    first = members["a"]
+    assert (first.client_id, first.client_host, first.member_type) == ("client-1", "/127.0.0.1", 1)
+    assert (first.subscribed_topic_names, first.subscribed_topic_regex) == (["orders"], "")
+    assert members["a"].assignment.topic_partitions[0].topic_name == "orders"
+
+
+# ---- the log
+
+
+def test_what_cannot_be_written_has_not_happened() -> None:
+    shell, a, _ = two_consumers()
+    before = dict(group_of(shell).members)
+    shell.append_error = KafkaStorageError("disk full")
+    assert code_of(send(shell, join_request("c", "orders"))) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert code_of(send(shell, heartbeat_request("a", a.epoch, owned=a.owned))) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert code_of(send(shell, heartbeat_request("a", -1))) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert group_of(shell).members == before
+    assert {key.member_id for key in shell.timer_keys()} == {"a", "b"}
+    shell.append_error = None
+    a.beat()
+    assert a.partitions("orders") == [0, 1]
+
+
+def test_a_change_of_topics_that_could_not_be_written_is_seen_again() -> None:
+    shell, a, b = two_consumers()
+    settle(a, b)
+    shell.image = with_topic(shell.image, "orders", 5)
+    shell.append_error = KafkaStorageError("disk full")
+    assert code_of(send(shell, heartbeat_request("a", a.epoch))) == ErrorCode.KAFKA_STORAGE_ERROR
+    shell.append_error = None
+    settle(a, b)
+    assert len([*a.partitions("orders"), *b.partitions("orders")]) == 5
+
+
+def test_a_session_that_ends_while_the_disk_is_full_ends_later() -> None:
+    shell, _, _ = two_consumers()
+    shell.append_error = KafkaStorageError("disk full")
+    shell.advance(50_000)
+    assert len(group_of(shell).members) == 2
+    shell.append_error = None
+    shell.advance(1_000)
+    assert not group_of(shell).members
+    assert not shell.timer_keys()
+
+
+def test_a_member_that_comes_back_before_its_removal_is_committed_keeps_its_session() -> None:
+    shell, a, b = two_consumers()
+    settle(a, b)
+    shell.commits_at_once = False
+    left = send(shell, heartbeat_request("a", -1))
+    joined = send(shell, join_request("a", "orders"))
+    shell.commit()
+    assert (code_of(left), code_of(joined)) == (ErrorCode.NONE, ErrorCode.NONE)
+    assert [key.member_id for key in shell.timer_keys()] == ["a", "b"]
+
+
+def test_records_of_older_brokers_are_understood() -> None:
+    """Before Kafka 4.1 there was a record of the partitions; before 4.3 none of the epochs beside them."""
+    shell, a, b = two_consumers()
+    settle(a, b)
+    old = ConsumerGroupCurrentMemberAssignmentValue(
+        member_epoch=3,
+        previous_member_epoch=2,
+        state=0,
+        assigned_partitions=[TopicPartitions(topic_id=ORDERS, partitions=[0, 1])],
+        partitions_pending_revocation=[],
+    )
+    key = ConsumerGroupCurrentMemberAssignmentKey(group_id=GROUP, member_id="a")
+    shell.log.append((encode_key(key), encode_value(old)))
+    partitions = ConsumerGroupPartitionMetadataKey(group_id=GROUP)
+    shell.log.append((encode_key(partitions), encode_value(ConsumerGroupPartitionMetadataValue(topics=[]))))
+    shell.restart()
+    assert group_of(shell).members["a"].assigned_partitions == {ORDERS: {0: 3, 1: 3}}
+    written = len(shell.log)
+    a.beat()  # the record is of no use any more
+    assert [value for key, value in shell.records(written)] == [None]
+    settle(a, b)
+    assert len(shell.log) == written + 1
+
+
+def test_a_state_of_a_later_version_makes_the_member_start_over() -> None:
+    shell, a, b = two_consumers()
+    settle(a, b)
+    later = ConsumerGroupCurrentMemberAssignmentValue(
+        member_epoch=3, previous_member_epoch=2, state=55, assigned_partitions=[], partitions_pending_revocation=[]
+    )
+    key = ConsumerGroupCurrentMemberAssignmentKey(group_id=GROUP, member_id="a")
+    shell.log.append((encode_key(key), encode_value(later)))
+    shell.restart()
+    assert code_of(send(shell, heartbeat_request("a", 3, owned=a.owned))) == ErrorCode.FENCED_MEMBER_EPOCH
+    a.join()
+    settle(a, b)
+    assert (a.partitions("orders"), b.partitions("orders")) == ([0, 1], [2, 3])
+
+
+def test_people_are_told_who_came_and_went_and_what_came_of_it() -> None:
+    shell, a, b = two_consumers()
+    settle(a, b)
+    a.leave()
+    settle(b)
+    shell.advance(60_000)
+    told = [line.removeprefix(f"info consumer group {GROUP}: ") for line in shell.report.lines]
+    assert told == [
+        "a joined with the consumer protocol; group epoch 1 -> 2; 4 partitions assigned to 1 member by uniform",
+        "b joined with the consumer protocol; group epoch 2 -> 3; 4 partitions assigned to 2 members by uniform",
+        "a removed: it left; group epoch 3 -> 4, 1 member left",
+        "4 partitions assigned to 1 member by uniform",
+        "b removed: it was silent for 45000 ms; group epoch 4 -> 5, 0 members left",
+    ]
+
+
+def test_a_consumer_group_is_what_it_says_it_is() -> None:
+    group = ConsumerGroup("g")
+    assert (group.type, group.protocol_type, group.state_name) == ("consumer", "consumer", "Empty")
