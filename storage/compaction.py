@@ -71,7 +71,8 @@ class Compaction:
 
     def _build_map(self) -> None:
         job = self._job
-        transactions = CleanedTransactions(read_aborted(self._files, job.directory))
+        aborted = read_aborted(self._files, job.directory)
+        transactions = CleanedTransactions(each for each in aborted if each.last_offset >= job.first_dirty_offset)
         for slot, segment in enumerate(job.segments):
             next_base = job.segments[slot + 1].base_offset if slot + 1 < len(job.segments) else job.end_offset
             if next_base > job.first_dirty_offset:

@@ -5,8 +5,8 @@ times the memory. The two hashes are CPython's SipHash of the key and of the key
 keyed at random in every process, so that nobody can send keys that collide. Two keys that agree in all 128 bits would
 be taken for one; Kafka accepts the same of MD5.
 
-The table begins small and grows up to the memory it is allowed; its size is always a prime, so that double hashing
-visits every slot.
+The table begins small and grows up to the memory it is allowed; its size is the next prime, so that double hashing
+visits every slot and one is always empty.
 """
 
 from array import array
@@ -23,7 +23,7 @@ class KeyMap:
     def __init__(self, memory_bytes: int, load_factor: float) -> None:
         """At most `load_factor` of the slots that fit into the memory are taken."""
         self._slots_max = memory_bytes // SLOT_BYTES
-        self.entries_max = min(int(self._slots_max * load_factor), _prime_at_most(self._slots_max) - 1)
+        self.entries_max = int(self._slots_max * load_factor)
         if self.entries_max < 1:
             raise ValueError(f"{memory_bytes} bytes hold no key at a load factor of {load_factor}")
         self.entries = 0
@@ -33,7 +33,7 @@ class KeyMap:
 
     def _allocate(self, slots: int) -> None:
         is_final = slots >= self._slots_max
-        self._slots = _prime_at_most(self._slots_max) if is_final else _prime_at_most(slots)
+        self._slots = _prime_above(self._slots_max if is_final else slots)
         self._grow_above = self._slots if is_final else int(self._slots * _GROW_ABOVE)
         self._table = array("q", bytes(SLOT_BYTES * self._slots))
 
@@ -82,7 +82,8 @@ class KeyMap:
                 self._table[to : to + 3] = old[at : at + 3]
 
 
-def _prime_at_most(number: int) -> int:
-    while number > 3 and any(number % divisor == 0 for divisor in range(2, int(number**0.5) + 1)):
-        number -= 1
-    return max(number, 2)
+def _prime_above(number: int) -> int:
+    number += 1
+    while any(number % divisor == 0 for divisor in range(2, int(number**0.5) + 1)):
+        number += 1
+    return number
