@@ -231,7 +231,7 @@ class ClassicGroup:
     @property
     def rebalance_timeout_ms(self) -> int:
         """The slowest member sets the pace."""
-        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+        return max([0, *(member.rebalance_timeout_ms for member in self.members.values())])
 
     def supports(self, protocol_type: str, names: Collection[str]) -> bool:
         """Whether somebody who can do these may join: there must be one that every member can do."""

@@ -209,6 +209,8 @@ class ShardRunner:
             return
 
         def done(promise: Promise[Any]) -> None:
+            if not result.is_replayed:
+                return  # it has changed the state already, and must not do so twice
             if promise.error is not None and self._failure is None and not self._timers.is_scheduled(key):
                 self._timers.schedule(key, _TIMER_RETRY_MS, operation)
 

@@ -49,7 +49,6 @@ def without_topic(image: MetadataImage, name: str) -> MetadataImage:
 def consumer_shell(config: Mapping[str, str] | None = None, **topics: int) -> Shell[GroupShard]:
     """Targets are computed at once unless the test says otherwise."""
     shell = Shell(GroupShard, {"group.consumer.assignment.interval.ms": "0", **(config or {})})
-    shell.retries_timers = True
     for name, partitions in topics.items():
         shell.image = with_topic(shell.image, name, partitions)
     return shell

@@ -66,8 +66,6 @@ class Shell(Generic[M]):
         self.log: list[tuple[bytes, bytes | None]] = []
         self.append_error: KafkaError | None = None
         """Set: appends fail with it, and nothing is written."""
-        self.retries_timers = False
-        """True: a timer whose records could not be written comes again, for a machine that only replay changes."""
         self.commits_at_once = True
         """False: what is appended waits for `commit`."""
         self._appended: deque[Appended] = deque()
@@ -113,9 +111,12 @@ class Shell(Generic[M]):
         return result.response if isinstance(result.response, Promise) else answer
 
     def _run_operation(self, key: TimerKey, operation: Operation) -> None:
-        answer = self.ask(lambda _: operation() or Result(None))
+        """A timer whose records could not be written comes again, unless deciding has changed the state already."""
+        if (result := operation()) is None:
+            return
+        answer = self.ask(lambda _: result)
         assert answer.error is None or self.append_error is not None, f"{key}: {answer.error!r}"
-        if self.retries_timers and answer.error is not None and not self.timers.is_scheduled(key):
+        if result.is_replayed and answer.error is not None and not self.timers.is_scheduled(key):
             self.timers.schedule(key, TIMER_RETRY_MS, operation)
 
     @property
