@@ -18,12 +18,12 @@ from barnabas.broker.groups.group_migration import GroupMigration, assignment_by
 from barnabas.broker.groups.heartbeat_checks import check_size, check_static_member
 from barnabas.broker.groups.member_update import MemberUpdate, replace_static_member
 from barnabas.broker.groups.result import Committed, GroupRecord, Result
+from barnabas.broker.groups.subscriptions import metadata_hash
 from barnabas.protocol.consumer_protocol import PROTOCOL_TYPE, ConsumerProtocolSubscription, decode_subscription
 from barnabas.protocol.errors import (
     ErrorCode,
     IllegalGeneration,
     InconsistentGroupProtocol,
-    InvalidSessionTimeout,
     KafkaError,
     ProtocolError,
     RebalanceInProgress,
@@ -52,7 +52,10 @@ class ConsumerClassic:
     # ---- JoinGroup
 
     def join(self, group: ConsumerGroup, request: JoinGroupRequest, client: ClientInfo) -> Result[JoinGroupResponse]:
-        """One that is refused is told no member id."""
+        """One that is refused by the group is told no member id."""
+        config = self._context.config()
+        if not config.group_min_session_timeout_ms <= request.session_timeout_ms <= config.group_max_session_timeout_ms:
+            return Result(join_error(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id))
         if group.is_empty:
             return self._join_empty(group, request, client)
         try:
@@ -61,17 +64,15 @@ class ConsumerClassic:
             return Result(join_error(error.code))
 
     def _join(self, group: ConsumerGroup, request: JoinGroupRequest, client: ClientInfo) -> Result[JoinGroupResponse]:
-        config = self._context.config()
-        if not config.group_min_session_timeout_ms <= request.session_timeout_ms <= config.group_max_session_timeout_ms:
-            raise InvalidSessionTimeout(f"a session of {request.session_timeout_ms} ms is not allowed")
         if client.api_version == 0:  # it has no rebalance timeout yet
             request.rebalance_timeout_ms = request.session_timeout_ms
         is_unknown = request.member_id == UNKNOWN_MEMBER_ID
         member_id = self._context.new_uuid() if is_unknown else request.member_id
-        check_size(group, member_id, config.group_consumer_max_size)
-        subscription = _subscription(group, request)
+        check_size(group, member_id, self._context.config().group_consumer_max_size)
+        _check_protocols(group, request)
         if is_unknown and request.group_instance_id is None and client.api_version >= _REQUIRES_MEMBER_ID:
             return Result(join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+        subscription = _subscription(request)
         records: list[GroupRecord] = []
         replaced = group.static_member(request.group_instance_id)
         before = _member_to_join(group, replaced, request, member_id, records)
@@ -165,10 +166,23 @@ class ConsumerClassic:
             member.member_epoch < group.assignment_epoch
             or member.state == MemberState.UNREVOKED_PARTITIONS
             or (member.state == MemberState.UNRELEASED_PARTITIONS and not group.is_waiting_for_partitions(member))
+            or self._is_target_left_to_classic_members(group)
         )
         if has_to_join:
             self._sessions.schedule_join(group.group_id, member)
         return Result(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if has_to_join else ErrorCode.NONE))
+
+    def _is_target_left_to_classic_members(self, group: ConsumerGroup) -> bool:
+        """A target is computed for who joins, or sends a heartbeat of the consumer protocol. Where nobody does that any
+        more, and the group may not become a classic one, somebody has to join; in Kafka they wait for each other."""
+        if group.classic_members < len(group.members):
+            return False
+        image = self._context.image()
+        has_changed = group.epoch > group.assignment_epoch or (
+            not group.has_seen(image.topics) and metadata_hash(group.subscriptions.topics, image) != group.metadata_hash
+        )
+        interval_ms = group_config(self._context, group.group_id).consumer_assignment_interval_ms
+        return has_changed and group.may_assign(self._context.now_ms(), interval_ms)
 
     def leave(self, group: ConsumerGroup, request: LeaveGroupRequest, client: ClientInfo) -> Result[LeaveGroupResponse]:
         """Members of either protocol: an administrator removes them like this."""
@@ -215,13 +229,17 @@ def _member_to_join(
     return replace_static_member(group, static, member_id, records) if static is not None else ConsumerMember(member_id)
 
 
-def _subscription(group: ConsumerGroup, request: JoinGroupRequest) -> ConsumerProtocolSubscription:
-    """There must be a protocol that every classic member can do. The coordinator takes the first of each."""
+def _check_protocols(group: ConsumerGroup, request: JoinGroupRequest) -> None:
+    """There must be a protocol that every classic member can do."""
     supports = [
         group.classic_protocols.get(protocol.name, 0) == group.classic_members for protocol in request.protocols
     ]
     if request.protocol_type != PROTOCOL_TYPE or not any(supports):
         raise InconsistentGroupProtocol(f"no protocol of the member goes with those of group {group.group_id}")
+
+
+def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
+    """By the first protocol of a member: the coordinator assigns, so it makes no difference which."""
     try:
         return decode_subscription(request.protocols[0].metadata)
     except ProtocolError as error:

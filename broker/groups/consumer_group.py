@@ -85,6 +85,8 @@ class ConsumerGroup:
     def update_member(self, member: ConsumerMember) -> None:
         before = self.members.get(member.member_id)
         self.members[member.member_id] = member
+        if before is not None and before.instance_id != member.instance_id:
+            self._forget_instance(before)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
         self._count(before, member)
@@ -94,10 +96,14 @@ class ConsumerGroup:
 
     def remove_member(self, member_id: str) -> None:
         member = self.members.pop(member_id)
-        if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
-            del self.static_members[member.instance_id]
+        self._forget_instance(member)
         self._count(member, None)
         self._free_partitions(member)
+
+    def _forget_instance(self, member: ConsumerMember) -> None:
+        """Unless somebody else has taken the name."""
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
+            del self.static_members[member.instance_id]
 
     def _count(self, before: ConsumerMember | None, after: ConsumerMember | None) -> None:
         self.subscriptions.replace(before, after)
@@ -145,6 +151,12 @@ class ConsumerGroup:
             if any(number not in has and self.is_taken(topic_id, number) for number in partitions):
                 return True
         return False
+
+    def may_assign(self, now_ms: int, interval_ms: int) -> bool:
+        """Whether the last target is old enough for another one. Members that come together are assigned together."""
+        if not self.assignment_timestamp_ms or not interval_ms:
+            return True
+        return now_ms >= self.assignment_timestamp_ms + interval_ms
 
     # ---- the assignor
 

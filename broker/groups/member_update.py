@@ -158,13 +158,9 @@ class MemberUpdate:
     # ---- the target
 
     def assign(self, assignment_interval_ms: int) -> None:
-        """Computes the target of a new epoch, unless the last one is too young: members that come together are assigned
-        together."""
+        """Computes the target of a new epoch."""
         group = self._group
-        if group.assignment_epoch >= self.epoch:
-            return
-        due_ms = group.assignment_timestamp_ms + assignment_interval_ms
-        if group.assignment_timestamp_ms and assignment_interval_ms and self._now_ms < due_ms:
+        if group.assignment_epoch >= self.epoch or not group.may_assign(self._now_ms, assignment_interval_ms):
             return
         assignors = supported_assignors(self._context)
         preferred = group.preferred_assignor(self._before, self.member)
