@@ -5,7 +5,8 @@ Rules:
 - Between joining and `keep_up` saying False it may read what it was assigned. Then it has to join again: the others get
   what it had, so everything that it has shown is committed before it asks whether it may stay.
 - A coordinator that cannot be reached is asked again the next time: whoever reads notices a broker that stays away.
-- Leaving is a courtesy. It takes a connection of its own, since the last one may still wait for an answer.
+- Leaving is a courtesy, with a last commit before it: Ctrl-C may have come between the output and its commit. It takes
+  a connection of its own, since the last one may still wait for an answer.
 """
 
 import time
@@ -54,6 +55,7 @@ class GroupMember:
         self.topic = topic
         self.member_id = ""
         self.generation_id = -1
+        self._shown: Mapping[int, int] = {}
         self._committed: dict[int, int] = {}
         self._heartbeat_at = 0.0
 
@@ -158,12 +160,14 @@ class GroupMember:
         """Where the group is, by partition of the topic."""
         offsets = committed_offsets(self.client, self.group_id)
         self._committed = {each.partition: offset for each, offset in offsets.items() if each.topic == self.topic}
+        self._shown = {}
         return dict(self._committed)
 
     def keep_up(self, offsets: Mapping[int, int]) -> bool:
         """Commits what moved and, when it is time, says that we are here; False if we have to join again."""
+        self._shown = offsets
         try:
-            self._commit({index: offset for index, offset in offsets.items() if self._committed.get(index) != offset})
+            self._commit()
             if time.monotonic() >= self._heartbeat_at:
                 self.client.on_coordinator(self.group_id, self._heartbeat)
                 self._heartbeat_at = time.monotonic() + HEARTBEAT_INTERVAL_S
@@ -181,7 +185,9 @@ class GroupMember:
         while self.keep_up({}):
             time.sleep(IDLE_S)
 
-    def _commit(self, offsets: Mapping[int, int]) -> None:
+    def _commit(self) -> None:
+        """What was shown and is not committed."""
+        offsets = {index: offset for index, offset in self._shown.items() if self._committed.get(index) != offset}
         if offsets:
             named = {TopicPartition(self.topic, index): offset for index, offset in offsets.items()}
             commit_offsets(self.client, self.group_id, named, self.member_id, self.generation_id)
@@ -195,21 +201,25 @@ class GroupMember:
     # Leaving
 
     def leave(self) -> None:
-        from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-
         if not self.member_id:
             return
+        for step in (self._take_new_connection, self._commit, self._say_goodbye):
+            try:
+                step()
+            except (KafkaError, Failure):
+                pass
+        self.member_id = ""
+
+    def _take_new_connection(self) -> None:
+        self.client.forget(self.client.coordinator(self.group_id))
+
+    def _say_goodbye(self) -> None:
+        from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+
         request = LeaveGroupRequest(
             group_id=self.group_id, member_id=self.member_id, members=[MemberIdentity(member_id=self.member_id)]
         )
-        try:
-            self.client.forget(self.client.coordinator(self.group_id))
-            self.client.on_coordinator(
-                self.group_id, lambda connection: connection.request(request, LeaveGroupResponse)
-            )
-        except (KafkaError, Failure):
-            pass
-        self.member_id = ""
+        self.client.on_coordinator(self.group_id, lambda connection: connection.request(request, LeaveGroupResponse))
 
 
 def range_shares(topics: Mapping[str, Iterable[str]], num_partitions: Mapping[str, int]) -> dict[str, dict[str, range]]:
