@@ -1,6 +1,7 @@
 """Members of classic groups for tests: what clients send, in one line each."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from barnabas.broker.groups.classic_group import ClassicGroup
 from barnabas.broker.groups.classic_groups import ClassicGroups
@@ -116,20 +117,20 @@ class Classic(Shell[ClassicGroups]):
 
     # ---- whole steps
 
-    def new_member_id(self) -> str:
-        answer = self.join()
+    def new_member_id(self, **how: Any) -> str:
+        answer = self.join(**how)
         assert code_of(answer) == ErrorCode.MEMBER_ID_REQUIRED
         return answer.value.member_id
 
-    def joining(self, count: int = 1, **how: object) -> list[Promise[JoinGroupResponse]]:
+    def joining(self, count: int = 1, **how: Any) -> list[Promise[JoinGroupResponse]]:
         """So many new dynamic members, each with the id that it was given."""
-        return [self.join(self.new_member_id(), **how) for _ in range(count)]  # type: ignore[arg-type]
+        return [self.join(self.new_member_id(**how), **how) for _ in range(count)]
 
-    def stable(self, count: int = 1, *, instances: Sequence[str] = (), **how: object) -> list[str]:
+    def stable(self, count: int = 1, *, instances: Sequence[str] = (), **how: Any) -> list[str]:
         """A stable group of dynamic and then of static members; the ids, that of the leader first. Each is assigned its
         own id as bytes."""
         answers = self.joining(count, **how)
-        answers += [self.join(instance=instance, **how) for instance in instances]  # type: ignore[arg-type]
+        answers += [self.join(instance=instance, **how) for instance in instances]
         self.advance(2 * INITIAL_DELAY_MS if len(answers) > 1 else INITIAL_DELAY_MS)
         return self.sync_all(answers)
 

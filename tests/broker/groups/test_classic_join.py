@@ -293,6 +293,13 @@ def test_the_new_timeouts_of_one_that_joins_again_count() -> None:
     assert code_of(groups.heartbeat(member_id, 2)) == ErrorCode.NONE
 
 
+def test_a_client_of_version_0_has_its_session_timeout_for_rebalances_too() -> None:
+    groups = Classic()
+    groups.join(version=0, rebalance_ms=-1)
+    (member,) = groups.group.members.values()
+    assert member.rebalance_timeout_ms == SESSION_MS
+
+
 # How many
 
 
