@@ -72,10 +72,10 @@ class ConsumerClassic:
         _check_protocols(group, request)
         if is_unknown and request.group_instance_id is None and client.api_version >= _REQUIRES_MEMBER_ID:
             return Result(join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
-        subscription = _subscription(request)
         records: list[GroupRecord] = []
         replaced = group.static_member(request.group_instance_id)
         before = _member_to_join(group, replaced, request, member_id, records)
+        subscription = _subscription(request)
         update = MemberUpdate(self._context, group, before, _updated(before, request, subscription, client), records)
         update.subscribe()
         owned = partitions_by_id(subscription.owned_partitions, self._context.image())

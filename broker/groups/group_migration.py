@@ -174,8 +174,8 @@ def _consumer_member(
         if assignment.user_data:
             raise ProtocolError("its assignor added data of its own")
         partitions = partitions_by_id(assignment.assigned_partitions, image)
-    protocol_name = group.protocol_name or member.protocols[0][0]  # none is chosen before the first rebalance ends
-    subscription = decode_subscription(member.metadata(protocol_name))
+    metadata = dict(member.protocols).get(group.protocol_name or "", member.protocols[0][1])
+    subscription = decode_subscription(metadata)  # one that has just joined need not know the protocol of the others
     protocols = [ClassicProtocol(name=name, metadata=metadata) for name, metadata in member.protocols]
     converted = ConsumerMember(
         member.member_id,

@@ -1,8 +1,8 @@
 """Committed offsets: what OffsetCommit, OffsetFetch and OffsetDelete decide, and what expires.
 
 Rules, Kafka's:
-- Whether a member may commit is for its group to say. A commit without a generation, where there is no group, makes one
-  of simple consumers: empty, and without a protocol.
+- Whether a member may commit is for its group to say: all that it asks for, or nothing. A commit without a generation,
+  where there is no group, makes one of simple consumers: empty, and without a protocol.
 - Offsets of a topic that the group is subscribed to do not expire, and are not deleted.
 - An offset that a transaction wrote is pending until the transaction's marker is replayed. While it is, a fetch that
   requires stable offsets is told to come back, and the offset neither expires nor is its group removed.
@@ -15,7 +15,7 @@ from barnabas.broker.groups.classic_groups import ClassicGroups
 from barnabas.broker.groups.context import ClientInfo, GroupContext
 from barnabas.broker.groups.group import Group, PartitionCheck
 from barnabas.broker.groups.result import GroupRecord, Result
-from barnabas.protocol.errors import ErrorCode, GroupIdNotFound, IllegalGeneration, KafkaError
+from barnabas.protocol.errors import ErrorCode, GroupIdNotFound, IllegalGeneration
 from barnabas.protocol.group_records import OffsetCommitKey, OffsetCommitValue
 from barnabas.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -75,10 +75,10 @@ class Offsets:
         for topic in request.topics:
             partitions = []
             for partition in topic.partitions:
-                code = self._refusal(check, topic, partition.partition_index)
-                if self._is_too_large(partition.committed_metadata):
-                    code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-                if code == ErrorCode.NONE:
+                code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                if not self._is_too_large(partition.committed_metadata):
+                    code = ErrorCode.NONE
+                    self._check(check, topic, partition.partition_index)
                     value = _value_of(partition, topic.topic_id, now_ms, expire_timestamp)
                     records.append(GroupRecord(_key(request.group_id, topic.name, partition.partition_index), value))
                 partitions.append(
@@ -97,16 +97,11 @@ class Offsets:
             raise GroupIdNotFound(f"there is no group {request.group_id}")
         raise IllegalGeneration(f"there is no group {request.group_id}")
 
-    def _refusal(self, check: PartitionCheck | None, topic: OffsetCommitRequestTopic, partition: int) -> ErrorCode:
-        if check is None:
-            return ErrorCode.NONE
-        known = self._context.image().topic(topic.name)
-        topic_id = known.topic_id if topic.topic_id == ZERO_UUID and known is not None else topic.topic_id
-        try:
+    def _check(self, check: PartitionCheck | None, topic: OffsetCommitRequestTopic, partition: int) -> None:
+        if check is not None:
+            known = self._context.image().topic(topic.name)
+            topic_id = known.topic_id if topic.topic_id == ZERO_UUID and known is not None else topic.topic_id
             check(topic.name, topic_id, partition)
-        except KafkaError as error:
-            return error.code
-        return ErrorCode.NONE
 
     def _is_too_large(self, metadata: str | None) -> bool:
         return metadata is not None and len(metadata) > self._context.config().offset_metadata_max_bytes

@@ -28,8 +28,8 @@ def handle(
     refused: list[OffsetCommitResponseTopic] = []
     for topic in request.topics:
         _sort(broker, topic, context.api_version, known, refused)
-    if request.topics and not known:
-        return OffsetCommitResponse(topics=refused)
+    if not known:
+        return _merged(OffsetCommitResponse(topics=()), refused, by_id=context.api_version >= _TOPIC_IDS_SINCE)
     request.topics = known
     committed = broker.groups.run(request.group_id, lambda shard: shard.offsets.commit(request, context.client))
     by_id = context.api_version >= _TOPIC_IDS_SINCE
@@ -53,7 +53,7 @@ def _sort(
     missing = [
         partition.partition_index for partition in topic.partitions if not 0 <= partition.partition_index < count
     ]
-    if missing or not topic.partitions:
+    if missing or image is None:
         refused.append(_topic(topic, missing, code))
     if there and image is not None:
         known.append(OffsetCommitRequestTopic(name=image.name, topic_id=image.topic_id, partitions=there))

@@ -1,5 +1,7 @@
 """OffsetDelete (47), version 0 (KIP-496): offsets of topics that the group does not read any more."""
 
+from collections.abc import Sequence
+
 from barnabas.broker.broker import Broker, RequestContext
 from barnabas.broker.promise import Promise
 from barnabas.protocol.errors import ErrorCode, InvalidGroupId
@@ -22,18 +24,28 @@ def handle(
         image = broker.image.topic(topic.name)
         count = 0 if image is None else len(image.partitions)
         missing = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
-        if missing:
+        if missing or image is None:
             unknown.append(_unknown(topic, missing))
             topic.partitions = [p for p in topic.partitions if 0 <= p.partition_index < count]
     request.topics = [topic for topic in request.topics if topic.partitions]
     deleted = broker.groups.run(request.group_id, lambda shard: shard.offsets.delete(request))
 
     def merged(response: OffsetDeleteResponse) -> OffsetDeleteResponse:
-        if not response.error_code:
-            response.topics = [*response.topics, *unknown]
+        if unknown and not response.error_code:
+            response.topics = _merged([*unknown, *response.topics])
         return response
 
     return deleted.or_else(lambda error: _refused(error.code)).map(merged)
+
+
+def _merged(topics: Sequence[OffsetDeleteResponseTopic]) -> list[OffsetDeleteResponseTopic]:
+    """One entry for each topic, whatever became of its partitions."""
+    merged: dict[str, OffsetDeleteResponseTopic] = {}
+    for topic in topics:
+        known = merged.setdefault(topic.name, topic)
+        if known is not topic:
+            known.partitions = [*known.partitions, *topic.partitions]
+    return list(merged.values())
 
 
 def _unknown(topic: OffsetDeleteRequestTopic, indexes: list[int]) -> OffsetDeleteResponseTopic:

@@ -1,13 +1,21 @@
 """SyncGroup (14), versions 0 to 5: v3 static members, v5 the protocol's type and name.
 
-The leader brings everybody's assignment; the others are answered when it has, and when that is stored.
+The leader brings everybody's assignment; the others are answered when it has, and when that is stored. From v5 on the
+protocol's type and name must be there.
 """
 
 from barnabas.broker.broker import Broker, RequestContext
 from barnabas.broker.promise import Promise
+from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
+_PROTOCOL_SINCE = 5
 
-def handle(broker: Broker, request: SyncGroupRequest, context: RequestContext) -> Promise[SyncGroupResponse]:
+
+def handle(
+    broker: Broker, request: SyncGroupRequest, context: RequestContext
+) -> SyncGroupResponse | Promise[SyncGroupResponse]:
+    if context.api_version >= _PROTOCOL_SINCE and (request.protocol_type is None or request.protocol_name is None):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL, assignment=b"")
     synced = broker.groups.run(request.group_id, lambda shard: shard.sync(request, context.client))
     return synced.or_else(lambda error: SyncGroupResponse(error_code=error.code, assignment=b""))
