@@ -10,6 +10,7 @@ PY := $(VENV)/bin/python
 FUZZ_EXAMPLES ?= 2000000
 DATA_DIR ?= ./data
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 # An editable install by path: the import hook of the other kind costs a sixth of the broker's start.
 PIP_INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat
 
@@ -47,7 +48,7 @@ compat: setup ## other people's clients and tools against a broker (BROKER=kafka
 	$(PY) -m pytest -n 2 --dist loadfile compat_tests $(PYTEST_ARGS)
 
 bench: setup ## Barnabas and Apache Kafka side by side
-	$(PY) -m benchmarks.run
+	$(PY) -m benchmarks $(BENCH_ARGS)
 
 docs: $(VENV)/base.stamp ## write the generated pages of docs/ again
 	$(PY) -m barnabas.broker.config_reference > docs/configuration.md

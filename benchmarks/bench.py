@@ -1,0 +1,93 @@
+"""What a scenario is handed: one broker on fresh data, and ways to load it, look at it and check it."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks import admin
+from benchmarks.generator import Load, Outcome, loading
+from benchmarks.processes import cpu_seconds, rss_mb
+from benchmarks.systems import Failed, System
+
+COMPRESSED_AT_MOST = 0.8  # of the payload; a client that falls back to sending it as it is must not win
+
+
+class Bench:
+    def __init__(self, system: System, program: Path, folder: Path, scale: float) -> None:
+        self.system = system
+        self.program = program
+        self.folder = folder
+        self.scale = scale  # 1 in a full run; less makes every sample shorter
+        self.start_seconds = 0.0
+        self.topics = 0
+
+    def scaled(self, amount: float, at_least: int = 1) -> int:
+        return max(at_least, int(amount * self.scale))
+
+    def topic(self, partitions: int = 1, **configs: str) -> str:
+        """A new one, with leaders that answer. Underscores of the names stand for Kafka's dots."""
+        self.topics += 1
+        name = f"bench-{self.topics}"
+        admin.create_topic(
+            self.system.address, name, partitions, {key.replace("_", "."): value for key, value in configs.items()}
+        )
+        return name
+
+    def settle(self, size_bytes: float) -> None:
+        """Memory as warm, and as few pages still to be written, for every system and sample."""
+        os.sync()
+        reserve, block = self.folder / "reserve", bytes(1 << 20)
+        with reserve.open("wb") as file:
+            for _ in range(0, int(size_bytes), len(block)):
+                file.write(block)
+        reserve.unlink()
+
+    def cpu_seconds(self) -> float:
+        return cpu_seconds(self.system.pids())
+
+    def rss_mb(self) -> float:
+        return rss_mb(self.system.pids())
+
+    def load(self, mode: str, **options: Any) -> Outcome:
+        """Runs the generator; the outcome has the broker's CPU seconds beside its own figures."""
+        with self.loading(mode, **options) as load:
+            return self.measured(load.run)
+
+    @contextmanager
+    def loading(self, mode: str, **options: Any) -> Iterator[Load]:
+        with loading(self.program, mode, {"address": self.system.address, **options}) as load:
+            yield load
+
+    def measured(self, work: Callable[[], Outcome]) -> Outcome:
+        used, started = self.cpu_seconds(), time.perf_counter()
+        outcome = work()
+        return {
+            "wall_s": time.perf_counter() - started,
+            **outcome,
+            "cpu_s": self.cpu_seconds() - used,
+        }
+
+    def read_back(self, topic: str, partitions: int, produced: Outcome) -> None:
+        """Every acknowledged record once, in order and unaltered, or the sample fails."""
+        expected = {"expect": int(produced["records"]), "streams": int(produced["streams"])}
+        self.load("read", topic=topic, partitions=partitions, **expected)
+
+    def check_compressed(self, topic: str, payload_bytes: float) -> None:
+        stored = sum(path.stat().st_size for path in self.system.log_dir().glob(f"{topic}-*/*.log"))
+        if stored > payload_bytes * COMPRESSED_AT_MOST:
+            raise Failed(f"{stored / payload_bytes:.0%} of the payload was stored: the client did not compress")
+
+
+def per_gb(outcome: Outcome) -> float:
+    return outcome["cpu_s"] / (outcome["bytes"] / 1e9)
+
+
+def mb_per_s(outcome: Outcome) -> float:
+    return outcome["bytes"] / 1e6 / outcome["seconds"]
+
+
+def us_per_request(outcome: Outcome) -> float:
+    return outcome["cpu_s"] / outcome["requests"] * 1e6

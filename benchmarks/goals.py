@@ -1,0 +1,112 @@
+"""What Barnabas sets out to reach, judged by the figures of one run: each goal names the figure that decides it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from benchmarks.results import Run
+
+OURS, THEIRS = "barnabas", "kafka"
+
+
+@dataclass(frozen=True)
+class Goal:
+    title: str
+    scenario: str
+    case: str
+    metric: str
+    bound: float
+    kind: str  # a key of KINDS
+    case_before: str = ""  # for "times another case"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    goal: Goal
+    found: str
+    verdict: str  # "yes", "NO", or "not measured"
+
+
+def _figure(run: Run, goal: Goal, system: str, case: str = "") -> float | None:
+    result = run.case(goal.scenario, case or goal.case)
+    figure = result.figure(goal.metric, system) if result else None
+    return figure.median if figure else None
+
+
+def _own(run: Run, goal: Goal) -> float | None:
+    return _figure(run, goal, OURS)
+
+
+def _against_kafka(run: Run, goal: Goal) -> float | None:
+    ours, theirs = _figure(run, goal, OURS), _figure(run, goal, THEIRS)
+    return ours / theirs if ours is not None and theirs else None
+
+
+def _faster_than_kafka(run: Run, goal: Goal) -> float | None:
+    ours, theirs = _figure(run, goal, OURS), _figure(run, goal, THEIRS)
+    return theirs / ours if ours and theirs is not None else None
+
+
+def _against_case(run: Run, goal: Goal) -> float | None:
+    ours, before = _figure(run, goal, OURS), _figure(run, goal, OURS, goal.case_before)
+    return ours / before if ours is not None and before else None
+
+
+@dataclass(frozen=True)
+class Kind:
+    figure: Callable[[Run, Goal], float | None]
+    at_least: bool
+    shown: str
+
+
+KINDS = {
+    "at most": Kind(_own, False, "{:,.3g}"),
+    "at least": Kind(_own, True, "{:,.4g}"),
+    "times Kafka's, at least": Kind(_against_kafka, True, "{:.2f}× Kafka's"),
+    "times Kafka's, at most": Kind(_against_kafka, False, "{:.2f}× Kafka's"),
+    "times faster than Kafka, at least": Kind(_faster_than_kafka, True, "{:.1f}× faster"),
+    "times another case, at most": Kind(_against_case, False, "{:.2f}×"),
+}
+
+GOALS = (
+    Goal("start to the first answer ≤ 120 ms", "start", "empty", "start ms", 120, "at most"),
+    Goal("… and ≥ 20× faster than Kafka", "start", "empty", "start ms", 20, "times faster than Kafka, at least"),
+    Goal("memory idle ≤ 40 MB", "memory", "idle", "RSS MB", 40, "at most"),
+    Goal("memory after 3 GB ≤ 80 MB", "memory", "after 3 GB", "RSS MB", 80, "at most"),
+    Goal(
+        "produce 1 KB ≥ 1.5× Kafka's MB/s", "throughput", "1 KB, none", "produce MB/s", 1.5, "times Kafka's, at least"
+    ),
+    Goal("… at ≤ 0.9 CPU s/GB", "throughput", "1 KB, none", "produce CPU s/GB", 0.9, "at most"),
+    Goal("produce 1 KB lz4 at ≤ 0.3 CPU s/GB", "throughput", "1 KB, lz4", "produce CPU s/GB", 0.3, "at most"),
+    Goal("produce 100 B ≥ Kafka's", "throughput", "100 B, none", "produce MB/s", 1.0, "times Kafka's, at least"),
+    Goal("… at ≤ half its CPU", "throughput", "100 B, none", "produce CPU s/GB", 0.5, "times Kafka's, at most"),
+    Goal("consume 1 KB at ≤ 0.6 CPU s/GB", "throughput", "1 KB, none", "consume CPU s/GB", 0.6, "at most"),
+    Goal("… and ≥ 2× Kafka's MB/s", "throughput", "1 KB, none", "consume MB/s", 2, "times Kafka's, at least"),
+    Goal("one-record requests at ≤ 15 CPU µs", "requests", "16 connections", "CPU µs/request", 15, "at most"),
+    Goal("… and ≥ 60,000/s", "requests", "16 connections", "requests/s", 60_000, "at least"),
+    Goal("one record at a time, p50 ≤ 0.25 ms", "latency", "one at a time", "p50 ms", 0.25, "at most"),
+    Goal("… p99 ≤ half of Kafka's", "latency", "one at a time", "p99 ms", 0.5, "times Kafka's, at most"),
+    Goal("fsync, 128 producers ≥ 100,000 acks/s", "fsync", "128 producers", "acks/s", 100_000, "at least"),
+    Goal("… p50 ≤ 1.5 ms", "fsync", "128 producers", "p50 ms", 1.5, "at most"),
+    Goal(
+        *("a request among 1,000 connections ≤ 1.3× one among 10", "scaling", "1,000 connections", "CPU µs/request"),
+        *(1.3, "times another case, at most", "10 connections"),
+    ),
+    Goal(
+        *("a request among 10,000 partitions ≤ 1.3× one among 10", "scaling", "10,000 partitions", "CPU µs/request"),
+        *(1.3, "times another case, at most", "10 partitions"),
+    ),
+    Goal("recovery scan ≥ 0.5 GB/s", "recovery", "1 GB", "scan GB/s", 0.5, "at least"),
+)
+
+
+def judge(run: Run) -> list[Judgement]:
+    found = []
+    for goal in GOALS:
+        kind = KINDS[goal.kind]
+        figure = kind.figure(run, goal)
+        if figure is None:
+            found.append(Judgement(goal, "", "not measured"))
+            continue
+        holds = figure >= goal.bound if kind.at_least else figure <= goal.bound
+        found.append(Judgement(goal, kind.shown.format(figure), "yes" if holds else "NO"))
+    return found

@@ -1,0 +1,2 @@
+#include "wire.h"
+void run_groups(void) { fail("later"); }

@@ -1,0 +1,76 @@
+"""Processes that are always ended, and what the kernel says about them: CPU time and memory, children included."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+END_SECONDS = 60
+
+
+class Process:
+    """In a group of its own, so that Ctrl-C reaches the harness alone, which then ends what it started, by id."""
+
+    def __init__(self, command: list[str], log: Path) -> None:
+        with log.open("ab") as file:
+            self._popen = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True, cwd=log.parent
+            )
+        self.pid = self._popen.pid
+
+    def ended(self) -> bool:
+        return self._popen.poll() is not None
+
+    def end(self, number: signal.Signals) -> None:
+        """The process and its descendants, which it can no longer end itself if it was killed."""
+        children = tree(self.pid)[1:]
+        if self._popen.poll() is None:
+            self._popen.send_signal(number)
+        try:
+            self._popen.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._popen.kill()
+            self._popen.wait()
+        for child in children:
+            try:
+                if os.getsid(child) == self.pid:  # an id that now belongs to somebody else is not ours to end
+                    os.kill(child, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+
+def tree(pid: int) -> list[int]:
+    """The process and all its descendants that are there now."""
+    found = [pid]
+    for parent in found:
+        for task in Path(f"/proc/{parent}/task").glob("*/children"):
+            try:
+                found += map(int, task.read_text().split())
+            except OSError:
+                continue
+    return found
+
+
+def cpu_seconds(pids: list[int]) -> float:
+    """User and system time so far, with that of children who ended and were waited for."""
+    ticks = 0
+    for pid in pids:
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        ticks += sum(map(int, fields[11:15]))
+    return ticks / CLOCK_TICKS
+
+
+def rss_mb(pids: list[int]) -> float:
+    return sum(_status_kb(pid, "VmRSS:") for pid in pids) * 1024 / 1e6
+
+
+def _status_kb(pid: int, key: str) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith(key)), 0)

@@ -1,0 +1,99 @@
+"""Takes the samples: for each scenario the systems take turns, each time on a new broker with no data."""
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+
+from benchmarks.bench import Bench
+from benchmarks.results import Run
+from benchmarks.scenario import Case, Scenario
+from benchmarks.systems import Failed, System
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    scenarios: Sequence[Scenario]
+    systems: Sequence[type[System]]
+    samples: int
+    scale: float
+    quick: bool
+    folder: Path
+    program: Path
+
+    def cases(self, scenario: Scenario) -> list[Case]:
+        return [case for case in scenario.cases if case.quick or not self.quick]
+
+
+def take_samples(plan: Plan, run: Run, progress: Progress) -> None:
+    """One round after the other over all scenarios, so that a slow quarter of an hour hits all of them a little."""
+    started = time.monotonic()
+    sessions = plan.samples * len(plan.scenarios) * len(plan.systems)
+    done = 0
+    for number in range(plan.samples):
+        for scenario in plan.scenarios:
+            # Who goes first changes, too: the second finds the disk as the first has left it.
+            order = plan.systems if number % 2 == 0 else plan.systems[::-1]
+            for system in order:
+                share = f"{done * 100 // sessions:3} %, round {number + 1} of {plan.samples}"
+                take_session(plan, run, scenario, system, partial(tell, progress, f"{share}, {scenario.name}"))
+                done += 1
+                run.seconds = time.monotonic() - started
+
+
+def tell(progress: Progress, where: str, text: str) -> None:
+    progress(f"{where}, {text}")
+
+
+def take_session(plan: Plan, run: Run, scenario: Scenario, kind: type[System], progress: Progress) -> None:
+    """All cases of a scenario on one broker. After a failed case the next ones get another broker."""
+    cases = plan.cases(scenario)
+    while cases:
+        folder = plan.folder / kind.name
+        system = kind(folder, dict(scenario.settings))
+        bench = Bench(system, plan.program, plan.folder, plan.scale)
+        try:
+            cases = _measure(bench, run, scenario, cases, progress)
+        finally:
+            system.kill()
+            shutil.rmtree(folder)
+
+
+def _measure(bench: Bench, run: Run, scenario: Scenario, cases: list[Case], progress: Progress) -> list[Case]:
+    """The cases that are left to be measured on another broker."""
+    name = bench.system.name
+    left = list(cases)
+    try:
+        progress(f"{name}: starting")
+        bench.system.prepare()
+        bench.start_seconds = bench.system.start()
+        if scenario.warm_up:
+            progress(f"{name}: warming up")
+            warm_up(bench)
+        while left:
+            progress(f"{name}: {left[0].name}")
+            figures = scenario.measure(bench, left[0])
+            bench.system.pids()  # a broker that died after its last answer has not won
+            run.add(scenario, left[0], name, figures)
+            left.pop(0)
+    except (Failed, KafkaException, OSError) as error:
+        run.fail(scenario, left[0], name, " ".join(str(error).split()))
+        left.pop(0)
+    return left
+
+
+def warm_up(bench: Bench) -> None:
+    """What a broker does in its first seconds is not what it does all day: both systems get the same seconds."""
+    records = bench.scaled(150_000, at_least=100)
+    topic = bench.topic(4)
+    bench.load("produce-bulk", topic=topic, partitions=4, record_bytes=1000, records=records)
+    bench.load("consume-bulk", topic=topic, partitions=4, records=records)
+    single = bench.topic(4)
+    requests = bench.scaled(40_000, at_least=100)
+    bench.load("produce", topic=single, partitions=4, connections=16, requests=requests)

@@ -1,0 +1,46 @@
+"""A scenario is declared: its cases, its metrics, and a function that measures one case on one broker."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.bench import Bench
+
+Figures = dict[str, float]  # by the name of a metric
+
+
+@dataclass(frozen=True)
+class Metric:
+    """`name` is what it counts and its unit comes last, as in "produce MB/s"."""
+
+    name: str
+    more_is_better: bool = False
+    digits: int = 2
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    quick: bool = False  # also part of a quick run
+    metrics: tuple[str, ...] = ()  # those this case has; all, if none are named
+
+
+@dataclass(frozen=True)
+class Scenario:
+    name: str
+    title: str
+    method: str  # for readers of the figures: what is done, in a sentence or two
+    metrics: tuple[Metric, ...]
+    cases: tuple[Case, ...]
+    measure: Callable[[Bench, Case], Figures]
+    settings: Mapping[str, str] = field(default_factory=dict)  # of the broker, the same for all systems
+    warm_up: bool = True  # load the broker before the first case, so that compilers have seen the code
+
+
+def more(name: str, digits: int = 0) -> Metric:
+    return Metric(name, more_is_better=True, digits=digits)
+
+
+def less(name: str, digits: int = 2) -> Metric:
+    return Metric(name, more_is_better=False, digits=digits)

@@ -1,0 +1,66 @@
+"""Produce and consume through librdkafka: record sizes, codecs, partitions."""
+
+from benchmarks.bench import Bench, mb_per_s, per_gb
+from benchmarks.scenario import Case, Figures, Scenario, less, more
+
+SIZES = {"100 B": (100, 100e6), "1 KB": (1000, 300e6), "100 KB": (100_000, 300e6), "1 MB": (1_000_000, 300e6)}
+CODECS = ("none", "lz4", "zstd")
+QUICK = {("1 KB", "none"), ("1 KB", "lz4"), ("100 B", "none")}
+
+METRICS = (
+    more("produce MB/s"),
+    less("produce CPU s/GB"),
+    more("consume MB/s"),
+    less("consume CPU s/GB"),
+)
+
+
+def measure(bench: Bench, case: Case) -> Figures:
+    record_bytes, partitions = case.options["record_bytes"], case.options["partitions"]
+    codec = case.options["compression"]
+    records = bench.scaled(case.options["bytes"] / record_bytes, at_least=partitions)
+    topic = bench.topic(partitions)
+    bench.settle(records * record_bytes)
+    where = {"topic": topic, "partitions": partitions, "records": records}
+    produced = bench.load("produce-bulk", record_bytes=record_bytes, compression=codec, **where)
+    if codec != "none":
+        bench.check_compressed(topic, produced["bytes"])
+    consumed = bench.load("consume-bulk", **where)
+    return {
+        "produce MB/s": mb_per_s(produced),
+        "produce CPU s/GB": per_gb(produced),
+        "consume MB/s": mb_per_s(consumed),
+        "consume CPU s/GB": per_gb(consumed),
+    }
+
+
+def sized(size: str, codec: str) -> Case:
+    record_bytes, total = SIZES[size]
+    options = {"record_bytes": record_bytes, "bytes": total, "compression": codec, "partitions": 4}
+    return Case(f"{size}, {codec}", options, quick=(size, codec) in QUICK)
+
+
+def spread(partitions: int) -> Case:
+    options = {"record_bytes": 1000, "bytes": 200e6, "compression": "none", "partitions": partitions}
+    return Case(f"{partitions:,} partitions", options)
+
+
+SCENARIOS = (
+    Scenario(
+        name="throughput",
+        title="Produce and consume",
+        method="One librdkafka producer (acks=1, linger 5 ms) writes to 4 partitions; then one consumer reads it "
+        "all back and checks every record. Payload is JSON-like text; GB are GB of payload, before compression.",
+        metrics=METRICS,
+        cases=tuple(sized(size, codec) for size in SIZES for codec in CODECS),
+        measure=measure,
+    ),
+    Scenario(
+        name="partitions",
+        title="Produce and consume over many partitions",
+        method="As above with records of 1 KB, uncompressed, spread evenly over the partitions as keys would.",
+        metrics=METRICS,
+        cases=tuple(spread(partitions) for partitions in (1, 10, 100, 1000)),
+        measure=measure,
+    ),
+)

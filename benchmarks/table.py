@@ -1,0 +1,104 @@
+"""What a terminal shows: one line that moves on while it runs, then a table of all figures, then the goals."""
+
+import time
+from typing import TextIO
+
+from benchmarks.goals import Judgement
+from benchmarks.results import CaseResult, Figure, Run
+
+OURS = "barnabas"
+
+
+class Progress:
+    """One line that is written over on a terminal; elsewhere a line whenever the broker changes."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._over = stream.isatty()
+        self._started = time.monotonic()
+        self._last = ""
+
+    def __call__(self, text: str) -> None:
+        line = f"{time.monotonic() - self._started:5.0f} s  {text}"
+        if self._over:
+            self._stream.write(f"\r\x1b[K{line[:150]}")
+        elif (session := text.partition(":")[0]) != self._last:
+            self._last = session
+            self._stream.write(f"{line.partition(':')[0]}\n")
+        self._stream.flush()
+
+    def end(self) -> None:
+        if self._over:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+
+def heading(run: Run) -> str:
+    lines = [f"{key}: {value}" for key, value in run.machine.items()]
+    lines += [f"{name}: {about['version']}" for name, about in run.systems.items()]
+    kind = f"{run.samples} samples of each figure; medians, with the least and the most in brackets"
+    return "\n".join([*lines, f"quick run: few scenarios, short, {kind}" if run.quick else kind, ""])
+
+
+def figures(run: Run) -> str:
+    systems = list(run.systems)
+    header = ["", "", *systems, *(f"vs {name}" for name in systems if name != OURS)]
+    rows: list[list[str]] = [header]
+    for scenario in run.scenarios:
+        rows.append([scenario.title])
+        for case in scenario.cases:
+            for number, metric in enumerate(case.metrics):
+                name = f"  {case.name}" if number == 0 else ""
+                rows.append([name, metric, *cells(case, metric, systems)])
+            if not case.metrics:
+                rows.append([f"  {case.name}", "", *(failed(case, system) for system in systems)])
+    return aligned(rows)
+
+
+def cells(case: CaseResult, metric: str, systems: list[str]) -> list[str]:
+    digits = case.metrics[metric].digits
+    found = {system: case.figure(metric, system) for system in systems}
+    shown = [
+        f"{number(f.median, digits)} ({number(f.least, digits)}–{number(f.most, digits)})"
+        if f
+        else failed(case, system)
+        for system, f in found.items()
+    ]
+    others = [other for other in systems if other != OURS]
+    return [*shown, *(ratio(found.get(OURS), found[other], case.metrics[metric].more_is_better) for other in others)]
+
+
+def failed(case: CaseResult, system: str) -> str:
+    return "FAILED" if case.failures.get(system) else "–"
+
+
+def ratio(ours: Figure | None, theirs: Figure | None, more_is_better: bool) -> str:
+    """How many times as good as the other we are: below 1 we lose. A "~" says that the samples overlap."""
+    if ours is None or theirs is None:
+        return ""
+    better, worse = (ours, theirs) if more_is_better else (theirs, ours)
+    if not worse.median:
+        return "="
+    overlap = ours.least <= theirs.most and theirs.least <= ours.most
+    factor = better.median / worse.median
+    return f"{'~' if overlap else ''}{factor:.{2 if factor < 10 else 0}f}×{'' if factor >= 1 or overlap else ' loss'}"
+
+
+def number(value: float, digits: int) -> str:
+    return f"{value:,.{digits}f}"
+
+
+def aligned(rows: list[list[str]]) -> str:
+    full = [row for row in rows if len(row) > 1]
+    widths = [max(len(row[i]) for row in full) for i in range(len(full[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) if i < 2 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths)))
+        if len(row) > 1
+        else f"\n{row[0]}"
+        for row in rows
+    )
+
+
+def goals(judged: list[Judgement]) -> str:
+    rows = [["goal", "", "here", "holds"], *([j.goal.title, "", j.found, j.verdict] for j in judged)]
+    return "\n" + aligned(rows)
