@@ -94,13 +94,16 @@ class Compaction:
     def _map_batch(self, header: BatchHeader, batch: memoryview) -> bool:
         key_map, base_offset, first_dirty_offset = self._map, header.base_offset, self._job.first_dirty_offset
         put, room = key_map.put, key_map.entries_max - key_map.entries
+        last_put = key_map.latest_offset
         _, slices = slices_of(batch, header, DECOMPRESSED_BYTES_MAX)
         for _, _, _, _, offset_delta, key, _ in slices:
             offset = base_offset + offset_delta
             if key is not None and offset >= first_dirty_offset:
                 if room <= 0 and key_map.is_full:
+                    key_map.latest_offset = last_put
                     return False
                 put(key, offset)
+                last_put = offset
                 room -= 1
         return True
 

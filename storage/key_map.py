@@ -42,36 +42,43 @@ class KeyMap:
         return self.entries >= self.entries_max
 
     def put(self, key: bytes, offset: int) -> None:
+        """The first slot is looked at here, and in `get`: it mostly is the right one, and a call takes longer."""
         first, second = hash(key), hash(b"\0" + key)
-        at = self._find(first, second)
         table = self._table
-        if not table[at + 2]:
-            if self.entries >= self._grow_above:
-                self._grow()
-                at, table = self._find(first, second), self._table
-            table[at] = first
-            table[at + 1] = second
-            self.entries += 1
+        at = first % self._slots * 3
+        if table[at] != first or table[at + 1] != second:
+            at = self._find(first, second)
+            if not table[at + 2]:
+                at, table = self._add(first, second, at)
         table[at + 2] = offset + 1
-        self.latest_offset = offset
+
+    def _add(self, first: int, second: int, at: int) -> "tuple[int, array[int]]":
+        if self.entries >= self._grow_above:
+            self._grow()
+            at = self._find(first, second)
+        self._table[at] = first
+        self._table[at + 1] = second
+        self.entries += 1
+        return at, self._table
 
     def get(self, key: bytes) -> int:
         """-1 if the key was not seen."""
-        return self._table[self._find(hash(key), hash(b"\0" + key)) + 2] - 1
+        first, second = hash(key), hash(b"\0" + key)
+        table = self._table
+        at = first % self._slots * 3
+        if table[at] != first or table[at + 1] != second:
+            at = self._find(first, second)
+        return table[at + 2] - 1
 
     def _find(self, first: int, second: int) -> int:
         """Where the entry is, or would be: an empty one has no offset."""
         table, slots = self._table, self._slots
-        slot = first % slots
+        slot, step = first % slots, 1 + second % (slots - 1)
         at = slot * 3
-        if (table[at] == first and table[at + 1] == second) or not table[at + 2]:
-            return at
-        step = 1 + second % (slots - 1)
-        while True:
+        while table[at + 2] and (table[at] != first or table[at + 1] != second):
             slot = (slot + step) % slots
             at = slot * 3
-            if (table[at] == first and table[at + 1] == second) or not table[at + 2]:
-                return at
+        return at
 
     def _grow(self) -> None:
         old = self._table
