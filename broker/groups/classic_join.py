@@ -51,7 +51,7 @@ class ClassicJoin:
             return self._join_new(group, request, client)
         if member_id in group.pending_members:
             if request.group_instance_id is not None:  # ids are handed out in advance to dynamic members only
-                return Result(join_error(ErrorCode.UNKNOWN_SERVER_ERROR, member_id))
+                return Result(join_error(ErrorCode.UNKNOWN_SERVER_ERROR))
             return self._add(group, member_id, request, client)
         try:
             member = group.check_member(member_id, request.group_instance_id)
