@@ -34,11 +34,11 @@ def require(needs: Iterable[str | Path]) -> None:
 
 
 @contextmanager
-def start_broker(folder: Path) -> Iterator[Broker]:
+def start_broker(folder: Path, port: int = 0) -> Iterator[Broker]:
     name = os.environ.get("BROKER", "barnabas")
     if name == "kafka":
         require(("java", KAFKA_LIBS))
-    with BROKERS[name](folder, SETTINGS) as broker:
+    with BROKERS[name](folder, SETTINGS, port) as broker:
         yield broker
 
 

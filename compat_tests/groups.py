@@ -20,8 +20,8 @@ class Kind(NamedTuple):
     settings: dict[str, Any]
 
 
-def classic(client: str, strategy: str) -> Kind:
-    return Kind(client, {**CLASSIC, "partition.assignment.strategy": strategy})
+def classic(client: str, strategy: str, **more: Any) -> Kind:
+    return Kind(client, {**CLASSIC, "partition.assignment.strategy": strategy, **more})
 
 
 def new_protocol(client: str, assignor: str = "uniform") -> Kind:

@@ -154,7 +154,8 @@ class Driver:
         finally:
             alarm.cancel()
         if not line:
-            raise AssertionError(f"{self.client.name} ended without an answer to {op}:\n{self.log.read_text()[-4000:]}")
+            ended = f"{self.client.name} ended with {process.wait()} instead of an answer to {op}"
+            raise AssertionError(f"{ended}:\n{self.log.read_text()[-4000:]}")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise DriverError(f"{self.client.name} {op}: {answer['error']}: {answer['message']}")
@@ -251,19 +252,34 @@ class Broker(NamedTuple):
     data_dir: Path
     process: subprocess.Popen[str]
 
+    @property
+    def port(self) -> int:
+        return int(self.bootstrap.rpartition(":")[2])
+
 
 @contextmanager
-def barnabas(folder: Path, settings: dict[str, str]) -> Iterator[Broker]:
+def barnabas(folder: Path, settings: dict[str, str], port: int = 0) -> Iterator[Broker]:
+    """A folder and a port that were in use before are a restart."""
     options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
-    command = [sys.executable, "-m", "barnabas", "start", "--port", "0", "--data-dir", str(folder / "data"), *options]
+    command = [
+        sys.executable,
+        "-m",
+        "barnabas",
+        "start",
+        "--port",
+        str(port),
+        "--data-dir",
+        str(folder / "data"),
+        *options,
+    ]
     with running(command, folder / "broker.log", cwd=folder) as (process, lines):
         ready = wait_for(r"barnabas is ready on (\S+:\d+) ", lines, process, folder / "broker.log")
         yield Broker(ready[1], folder / "data", process)
 
 
 @contextmanager
-def apache_kafka(folder: Path, settings: dict[str, str]) -> Iterator[Broker]:
-    port, controller_port = free_port(), free_port()
+def apache_kafka(folder: Path, settings: dict[str, str], port: int = 0) -> Iterator[Broker]:
+    port, controller_port = port or free_port(), free_port()
     properties = {
         "process.roles": "broker,controller",
         "node.id": "1",

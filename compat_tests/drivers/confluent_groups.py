@@ -29,6 +29,7 @@ class GroupConsumer:
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "topic.metadata.refresh.interval.ms": 500,  # the classic protocol finds new topics by looking for them
+                "reconnect.backoff.max.ms": 500,  # a broker that restarts is back before that grows to seconds
                 **request["settings"],
             }
         )

@@ -52,6 +52,7 @@ class GroupConsumer:
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             metadata_max_age_ms=500,  # new topics are found by looking for them
+            reconnect_backoff_max_ms=500,  # a broker that restarts is back before that grows to seconds
             **settings(request["settings"]),
         )
         if request["assign"] is not None:

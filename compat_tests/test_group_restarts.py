@@ -1,0 +1,130 @@
+"""A broker that stops, is killed and comes back on its port: members go on, what was acknowledged stays committed."""
+
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from compat_tests.conftest import Drivers, start_broker
+from compat_tests.groups import Group, Member, Topic, classic, eventually, new_protocol
+from compat_tests.harness import Broker, DriverError
+
+# Longer than any broker takes to come back, so that nobody needs to join again.
+SESSION = {"session.timeout.ms": 120_000}
+KINDS = {  # kcat is not among them: it ends when its last connection is gone
+    "kafka-python-3": classic("kafka-python-3", "range", **SESSION),
+    "kafka-python-2": classic("kafka-python-2", "range", **SESSION),
+    "aiokafka": classic("aiokafka", "range", **SESSION),
+    "confluent": classic("confluent-kafka", "range", **SESSION),
+    "confluent consumer protocol": new_protocol("confluent-kafka"),
+    "java-3.9 consumer protocol": new_protocol("java-3.9"),
+    # By default it forgets all metadata while nobody answers, and then joins again because of what is new in it.
+    "java-4.3": classic("java-4.3", "cooperative-sticky", **SESSION, **{"metadata.recovery.strategy": "none"}),
+    "java-4.3 consumer protocol": new_protocol("java-4.3"),
+}
+
+
+class Restartable:
+    """A broker whose folder and port outlive its processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.running = ExitStack()
+        self.broker = self._start(0)
+
+    def _start(self, port: int) -> Broker:
+        return self.running.enter_context(start_broker(self.folder, port))
+
+    def restart(self, number: signal.Signals) -> None:
+        self.broker.process.send_signal(number)
+        self.running.close()
+        self.broker = self._start(self.broker.port)
+
+
+@pytest.fixture(scope="module")
+def restartable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restartable]:
+    restartable = Restartable(tmp_path_factory.mktemp("restartable"))
+    with restartable.running:
+        yield restartable
+
+
+@pytest.fixture(scope="module")
+def own_drivers(restartable: Restartable, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drivers]:
+    drivers = Drivers(restartable.broker.bootstrap, tmp_path_factory.mktemp("drivers"))
+    yield drivers
+    drivers.stop()
+
+
+class Crowd:
+    """A group of every kind on one topic, so that one restart is the test of them all."""
+
+    def __init__(self, drivers: Drivers, name: str) -> None:
+        self.admin = drivers["java-4.3"]  # it waits until the coordinator has loaded its groups
+        self.topic = Topic(drivers["kafka-python-3"], name)
+        self.groups = {kind: Group(drivers.__getitem__, f"{name} {kind}") for kind in KINDS}
+        for kind, group in self.groups.items():
+            for _ in range(2):
+                group.join(KINDS[kind], self.topic.name)
+        self.topic.write()
+        for group in self.groups.values():
+            group.wait_until_shared(self.topic.name)
+        self.wait_until_all_is_read()
+        self.before = {kind: group.states() for kind, group in self.groups.items()}
+
+    def wait_until_all_is_read(self) -> None:
+        for group in self.groups.values():
+            group.wait_until_read(self.topic.written)
+            group.wait_until_committed(self.admin, self.topic.ends())
+
+
+@pytest.fixture(scope="module", params=[signal.SIGTERM, signal.SIGKILL])
+def restarted(request: pytest.FixtureRequest, restartable: Restartable, own_drivers: Drivers) -> Iterator[Crowd]:
+    """Everything was read and committed before the restart; there is more to read after it."""
+    crowd = Crowd(own_drivers, request.param.name)
+    restartable.restart(request.param)
+    crowd.topic.write()
+    yield crowd
+    for group in crowd.groups.values():
+        group.leave()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_members_go_on_with_their_partitions_in_the_same_generation(restarted: Crowd, kind: str) -> None:
+    group = restarted.groups[kind]
+    group.wait_until_read(restarted.topic.written)
+    for before, after in zip(restarted.before[kind], group.states()):
+        for what in ("assignment", "member_id", "generation", "error"):
+            assert after[what] == before[what], what
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_no_acknowledged_commit_is_lost(restartable: Restartable, own_drivers: Drivers, number: signal.Signals) -> None:
+    topic = Topic(own_drivers["kafka-python-3"], f"acknowledged-{number.name}", 1)
+    group = Group(own_drivers.__getitem__, topic.name)
+    consumer = group.join(classic("kafka-python-3", "range"), assign=[(topic.name, 0)], commits=False)
+    acknowledged: list[int] = []
+    stop = Event()
+
+    def commit(consumer: Member) -> None:
+        while not stop.is_set():
+            value = len(acknowledged)
+            offset = {"topic": topic.name, "partition": 0, "offset": value, "metadata": "", "leader_epoch": -1}
+            try:
+                consumer.commit(offset)
+            except DriverError:
+                return  # nobody was there to acknowledge it
+            acknowledged.append(value)
+
+    with ThreadPoolExecutor() as pool:
+        committing = pool.submit(commit, consumer)
+        eventually(lambda: len(acknowledged) > 20, "commits are acknowledged")
+        restartable.restart(number)
+        stop.set()
+        committing.result()
+    committed = group.committed(own_drivers["java-4.3"])[topic.name, 0]
+    assert committed in (acknowledged[-1], acknowledged[-1] + 1)  # the last one may have lost only its answer
+    group.leave()
