@@ -251,7 +251,7 @@ def _updated(
 ) -> ConsumerMember:
     protocols = [ClassicProtocol(name=protocol.name, metadata=protocol.metadata) for protocol in request.protocols]
     return before._replace(
-        instance_id=request.group_instance_id or before.instance_id,
+        instance_id=before.instance_id if request.group_instance_id is None else request.group_instance_id,
         rack_id=subscription.rack_id or before.rack_id,
         rebalance_timeout_ms=request.rebalance_timeout_ms,
         subscribed_topic_names=frozenset(subscription.topics),

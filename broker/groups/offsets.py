@@ -63,10 +63,7 @@ class Offsets:
     # ---- commit
 
     def commit(self, request: OffsetCommitRequest, client: ClientInfo) -> Result[OffsetCommitResponse]:
-        group = self._committing_group(request, client.api_version)
-        check = group.check_offset_commit(
-            request.member_id, request.group_instance_id, request.generation_id_or_member_epoch, client.api_version
-        )
+        check = self._check_commit(request, client.api_version)
         now_ms = self._context.now_ms()
         retention_ms = request.retention_time_ms
         expire_timestamp = _NO_EXPIRY if retention_ms == _DEFAULT_RETENTION else now_ms + retention_ms
@@ -87,15 +84,16 @@ class Offsets:
             topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
         return Result(OffsetCommitResponse(topics=topics), records)
 
-    def _committing_group(self, request: OffsetCommitRequest, api_version: int) -> Group:
+    def _check_commit(self, request: OffsetCommitRequest, api_version: int) -> PartitionCheck | None:
+        """A group that does not exist yet is made by the replay of its first offset."""
+        epoch = request.generation_id_or_member_epoch
         group = self._context.groups.get(request.group_id)
         if group is not None:
-            return group
-        if request.generation_id_or_member_epoch < 0:
-            return self._classic.get_or_create_simple(request.group_id)
-        if api_version >= _GROUP_ID_NOT_FOUND_SINCE:
-            raise GroupIdNotFound(f"there is no group {request.group_id}")
-        raise IllegalGeneration(f"there is no group {request.group_id}")
+            return group.check_offset_commit(request.member_id, request.group_instance_id, epoch, api_version)
+        if epoch >= 0:
+            error = GroupIdNotFound if api_version >= _GROUP_ID_NOT_FOUND_SINCE else IllegalGeneration
+            raise error(f"there is no group {request.group_id}")
+        return None
 
     def _check(self, check: PartitionCheck | None, topic: OffsetCommitRequestTopic, partition: int) -> None:
         if check is not None:

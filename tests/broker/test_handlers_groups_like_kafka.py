@@ -53,7 +53,7 @@ def answers(topics: Sequence[Any]) -> Answers:
     ]
 
 
-def commit(client: RawClient, group_id: str, topics: Partitions) -> Answers:
+def commit(client: RawClient, group_id: str, topics: Partitions, metadata: str = "") -> Answers:
     request = OffsetCommitRequest(
         group_id=group_id,
         member_id="",
@@ -61,7 +61,7 @@ def commit(client: RawClient, group_id: str, topics: Partitions) -> Answers:
             OffsetCommitRequestTopic(
                 name=name,
                 partitions=[
-                    OffsetCommitRequestPartition(partition_index=index, committed_offset=1, committed_metadata="")
+                    OffsetCommitRequestPartition(partition_index=index, committed_offset=1, committed_metadata=metadata)
                     for index in indexes
                 ],
             )
@@ -86,9 +86,20 @@ def test_the_topics_of_a_commit(client: RawClient, group_id: str, topics: Partit
     assert commit(client, group_id, topics) == expected
 
 
-@pytest.mark.parametrize("topics", [[], [("orders", [])], [("nowhere", [0])], [("orders", [7])]])
-def test_a_commit_of_nothing_makes_no_group(client: RawClient, group_id: str, topics: Partitions) -> None:
-    commit(client, group_id, topics)
+@pytest.mark.parametrize(
+    ("topics", "metadata"),
+    [
+        ([], ""),
+        ([("orders", [])], ""),
+        ([("nowhere", [0])], ""),
+        ([("orders", [7])], ""),
+        ([("orders", [0])], "x" * 4097),  # refused, partition by partition
+    ],
+)
+def test_a_commit_of_nothing_makes_no_group(
+    client: RawClient, group_id: str, topics: Partitions, metadata: str
+) -> None:
+    commit(client, group_id, topics, metadata)
     (group,) = client.call(DescribeGroupsRequest(groups=[group_id])).groups
     assert group.error_code == ErrorCode.GROUP_ID_NOT_FOUND
 

@@ -4,6 +4,7 @@ import pytest
 
 from barnabas.broker.groups.shard import GroupShard
 from barnabas.broker.promise import Promise
+from barnabas.protocol.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from barnabas.protocol.messages.offset_commit import (
@@ -85,18 +86,23 @@ def test_an_instance_id_that_a_member_has_given_up_is_free() -> None:
 
 
 def classic_join(
-    shell: Shell[GroupShard], *, member_id: str = "", version: int = 9, session_timeout_ms: int = 30_000, **rest: object
+    shell: Shell[GroupShard],
+    *,
+    member_id: str = "",
+    instance_id: str | None = None,
+    session_timeout_ms: int = 30_000,
+    metadata: bytes = b"no subscription",
 ) -> JoinGroupResponse:
     request = JoinGroupRequest(
         group_id=GROUP,
         session_timeout_ms=session_timeout_ms,
         rebalance_timeout_ms=60_000,
         member_id=member_id,
-        group_instance_id=rest.get("instance_id"),  # type: ignore[arg-type]
+        group_instance_id=instance_id,
         protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"no subscription")],
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
     )
-    answer = shell.ask(lambda shard: shard.join(request, client(version)))
+    answer = shell.ask(lambda shard: shard.join(request, client(9)))
     assert answer.value is not None
     return answer.value
 
@@ -118,6 +124,15 @@ def test_what_a_classic_member_subscribes_to_is_read_last() -> None:
     assert classic_join(shell).error_code == ErrorCode.MEMBER_ID_REQUIRED
     assert classic_join(shell, member_id="x", instance_id="i").error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert classic_join(shell, member_id="x").error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_an_empty_instance_id_is_one() -> None:
+    shell = consumer_shell(orders=4)
+    Consumer(shell, "a", "orders").join()
+    metadata = encode_subscription(ConsumerProtocolSubscription(topics=["orders"]))
+    joined = classic_join(shell, instance_id="", metadata=metadata)
+    assert joined.error_code == ErrorCode.NONE
+    assert group_of(shell).static_members == {"": joined.member_id}
 
 
 def test_a_member_that_has_just_joined_need_not_know_the_protocol_of_a_group_that_is_upgraded() -> None:
