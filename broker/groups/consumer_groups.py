@@ -206,7 +206,7 @@ class ConsumerGroups:
         replaced = group.static_member(member.instance_id)
 
         def on_committed(error: KafkaError | None) -> None:
-            if update.has_reconciled or error is not None:
+            if update.has_reconciled:
                 self._sessions.settle(group.group_id, member.member_id)
             if error is not None:
                 return

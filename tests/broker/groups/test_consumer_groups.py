@@ -107,6 +107,21 @@ def test_giving_up_stops_the_rebalance_timer() -> None:
     assert [key.kind for key in shell.timer_keys()] == [SESSION, SESSION]
 
 
+def test_a_member_that_has_given_up_in_time_stays_however_late_that_is_committed() -> None:
+    shell, a, b = two_consumers()
+    a.beat()
+    for _ in range(5):
+        shell.advance(11_000)
+        send(shell, heartbeat_request("a", a.epoch))
+        b.beat()
+    shell.commits_at_once = False
+    acknowledged = send(shell, heartbeat_request("a", a.epoch, owned=a.owned))
+    shell.advance(11_000)
+    shell.commit()
+    assert value_of(acknowledged).member_epoch == 3
+    assert list(group_of(shell).members) == ["a", "b"]
+
+
 @pytest.mark.parametrize("restart", [Shell.restart, Shell.crash])
 def test_after_a_restart_members_go_on_and_have_all_their_timers(
     restart: Callable[[Shell[GroupShard]], None],
@@ -169,6 +184,7 @@ def test_other_changes_of_metadata_do_not_disturb_a_group(change: Callable[..., 
     shell.image = change(shell.image)  # type: ignore[assignment]
     settle(a, b)
     assert len(shell.log) == written
+    assert group_of(shell).has_seen(shell.image.topics)  # and it is looked at once only
 
 
 def test_replicas_that_move_to_another_rack_make_a_new_epoch() -> None:
@@ -485,6 +501,26 @@ def test_a_member_that_comes_back_before_its_removal_is_committed_keeps_its_sess
     shell.commit()
     assert (code_of(left), code_of(joined)) == (ErrorCode.NONE, ErrorCode.NONE)
     assert [key.member_id for key in shell.timer_keys()] == ["a", "b"]
+
+
+def test_a_partition_stays_with_its_new_owner_whatever_compaction_leaves_of_the_old_one() -> None:
+    shell, a, b = two_consumers()
+    settle(a, b)
+
+    def holds(member_id: str, epoch: int, *numbers: int) -> tuple[bytes, bytes]:
+        value = ConsumerGroupCurrentMemberAssignmentValue(
+            member_epoch=epoch,
+            previous_member_epoch=epoch - 1,
+            state=0,
+            assigned_partitions=[TopicPartitions(topic_id=ORDERS, partitions=numbers)],
+            partitions_pending_revocation=[],
+        )
+        key = ConsumerGroupCurrentMemberAssignmentKey(group_id=GROUP, member_id=member_id)
+        return encode_key(key), encode_value(value)
+
+    shell.log += [holds("b", 4, 0, 2, 3), holds("a", 5, 1)]  # what was between them, where a gives 0 up, is gone
+    shell.restart()
+    assert group_of(shell).is_taken(ORDERS, 0)
 
 
 def test_records_of_older_brokers_are_understood() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.broker.groups.consumer_sessions import SESSION
 from barnabas.broker.groups.context import ClientInfo
 from barnabas.broker.groups.shard import GroupShard
 from barnabas.protocol.errors import ErrorCode
@@ -272,6 +273,32 @@ def test_a_static_member_comes_back_without_a_rebalance() -> None:
     assert group_of(shell).epoch == epoch
     assert code_of(send(shell, heartbeat_request("s1", 1, instance_id="i"))) == ErrorCode.FENCED_INSTANCE_ID
     assert code_of(send(shell, heartbeat_request("s1", 1))) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_what_a_static_member_was_giving_up_is_free_when_it_leaves_for_a_while() -> None:
+    shell, static = with_static_member()
+    other = Consumer(shell, "dynamic", "orders")
+    other.join()
+    static.beat()  # it has to give two up
+    static.leave(-2)
+    assert [key.kind for key in shell.timer_keys()] == [SESSION, SESSION]
+    shell.restart()
+    assert [key.kind for key in shell.timer_keys()] == [SESSION, SESSION]
+    other.beat()
+    assert other.partitions("orders") == [2, 3]
+
+
+def test_a_static_member_that_comes_back_with_another_subscription_leaves_nothing_behind() -> None:
+    shell, static = with_static_member()
+    other = Consumer(shell, "dynamic", "orders")
+    other.join()
+    settle(static, other)
+    static.leave(-2)
+    returned = Consumer(shell, "s2", "orders", "bills", instance_id="i")
+    returned.join()
+    settle(returned, other)
+    assert (returned.partitions("orders"), other.partitions("orders")) == ([0, 1], [2, 3])
+    assert set(group_of(shell).target_assignment) == {"s2", "dynamic"}
 
 
 def test_a_static_member_that_leaves_for_good_is_gone() -> None:

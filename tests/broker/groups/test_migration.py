@@ -460,6 +460,9 @@ def test_one_that_comes_back_with_another_subscription_makes_the_group_rebalance
     consumer.join()
     settle(classic, consumer)
     returned = ClassicConsumer(shell, "orders", "bills", instance_id="i")
+    joined = value_of(returned.join())
+    assert joined.generation_id == 0  # it has nothing before the rebalance
+    returned.member_id = joined.member_id
     settle(returned, classic, rounds=10)
     group = shell.context.groups[GROUP]
     assert isinstance(group, ClassicGroup)
