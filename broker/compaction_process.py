@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from barnabas.broker.loop import READ, Loop
 from barnabas.broker.workers import ThreadWorkers
 from barnabas.storage.cleaner import OnCleaned, OnDone
-from barnabas.storage.compaction_job import CleanedSegment, CompactionFailed, CompactionJob, CompactionStats
 
 if TYPE_CHECKING:
     from subprocess import Popen
 
     from barnabas.broker.loop import Timer
+    from barnabas.storage.compaction_job import CompactionJob, CompactionStats
 
 _IDLE_MS = 10_000
 _READ_BYTES = 65_536
@@ -34,7 +34,7 @@ class CompactionProcess:
         self._callbacks: tuple[OnCleaned, OnDone] | None = None
         self._idle: Timer | None = None
 
-    def start(self, job: CompactionJob, on_cleaned: OnCleaned, on_done: OnDone) -> None:
+    def start(self, job: "CompactionJob", on_cleaned: OnCleaned, on_done: OnDone) -> None:
         callbacks = self._callbacks = (on_cleaned, on_done)
         process, self._process = self._process, None
         if self._idle is not None:
@@ -88,11 +88,15 @@ class CompactionProcess:
             self._answered(line)
 
     def _died(self) -> None:
+        from barnabas.storage.compaction_job import CompactionFailed
+
         self._stop()
         self._finish(None, CompactionFailed("the process that did it ended", is_corrupt=False))
 
     def _answered(self, line: bytes) -> None:
         import json
+
+        from barnabas.storage.compaction_job import CleanedSegment, CompactionFailed, CompactionStats
 
         if self._callbacks is None:
             return
@@ -107,7 +111,7 @@ class CompactionProcess:
         else:
             self._finish(None, CompactionFailed(answer["failed"], is_corrupt=False, error_number=answer["errno"]))
 
-    def _finish(self, stats: CompactionStats | None, error: BaseException | None) -> None:
+    def _finish(self, stats: "CompactionStats | None", error: BaseException | None) -> None:
         callbacks, self._callbacks = self._callbacks, None
         if self._process is not None:
             self._idle = self._loop.call_later(_IDLE_MS, self._stop)
@@ -115,7 +119,7 @@ class CompactionProcess:
             callbacks[1](stats, error)
 
 
-def _given(process: "Popen[bytes] | None", job: CompactionJob) -> "Popen[bytes]":
+def _given(process: "Popen[bytes] | None", job: "CompactionJob") -> "Popen[bytes]":
     """The job is the process's; a new one is started if there is none, or if it is gone."""
     from barnabas.storage.compaction_worker import encode_job
 

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from barnabas.storage.compaction_job import UNTHROTTLED
 from barnabas.storage.config_def import Config, UpdateMode, at_least, boolean, double, int32, invalid_value, long
-from barnabas.storage.log_config import LONG_MAX, LogConfig
+from barnabas.storage.log_config import DOUBLE_MAX, LONG_MAX, LogConfig
 
 _DEDUPE_BYTES_ABOVE = 1 << 20
 
@@ -155,7 +154,7 @@ class LogManagerKeys(Config):
     )
     log_cleaner_io_max_bytes_per_second: float = double(
         "log.cleaner.io.max.bytes.per.second",
-        UNTHROTTLED,
+        DOUBLE_MAX,
         "The most that compaction reads and writes in a second.",
         update_mode=UpdateMode.CLUSTER_WIDE,
     )

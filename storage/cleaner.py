@@ -12,18 +12,11 @@ Rules:
 import errno
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.protocol.errors import KafkaStorageError
 from barnabas.protocol.types import TopicPartition
 from barnabas.storage.cleanable import Cleanable
-from barnabas.storage.compaction_job import (
-    CleanedSegment,
-    CompactionFailed,
-    CompactionJob,
-    CompactionStats,
-    SegmentToClean,
-)
 from barnabas.storage.files import Files
 from barnabas.storage.flush import FULL_DISK
 from barnabas.storage.leftovers import remove_unfinished
@@ -31,8 +24,11 @@ from barnabas.storage.log import Log, SegmentsChanged
 from barnabas.storage.log_dir import LogManagerConfig
 from barnabas.storage.seams import Clock, Report, Timer, Workers
 
-OnCleaned = Callable[[CleanedSegment], None]
-OnDone = Callable[[CompactionStats | None, BaseException | None], None]
+if TYPE_CHECKING:
+    from barnabas.storage.compaction_job import CleanedSegment, CompactionJob, CompactionStats
+
+OnCleaned = Callable[["CleanedSegment"], None]
+OnDone = Callable[["CompactionStats | None", BaseException | None], None]
 _NOT_THE_DISK = (None, errno.ENOENT, *FULL_DISK)
 """Among the reasons of a failure: segments that were deleted meanwhile, and no room for new ones."""
 
@@ -40,7 +36,7 @@ _NOT_THE_DISK = (None, errno.ENOENT, *FULL_DISK)
 class Compactor(Protocol):
     """Where the work is done. One job at a time."""
 
-    def start(self, job: CompactionJob, on_cleaned: OnCleaned, on_done: OnDone) -> None:
+    def start(self, job: "CompactionJob", on_cleaned: OnCleaned, on_done: OnDone) -> None:
         """Calls back on the loop's thread: for every segment that is complete, then once at the end."""
         ...
 
@@ -75,7 +71,7 @@ class CleanerStats:
         self.map_use_max = 0.0
         self.last_run: tuple[TopicPartition, CompactionStats] | None = None
 
-    def add(self, topic_partition: TopicPartition, run: CompactionStats, elapsed_ms: int) -> None:
+    def add(self, topic_partition: TopicPartition, run: "CompactionStats", elapsed_ms: int) -> None:
         self.runs += 1
         self.elapsed_ms += elapsed_ms
         self.records_before += run.records_before
@@ -182,7 +178,11 @@ class Cleaner:
 
     def _start(self, log: Log) -> None:
         now_ms = self._clock.now_ms()
-        found = log.cleanable(now_ms)
+        try:
+            found = log.cleanable(now_ms)
+        except OSError as error:
+            log.log_dir.go_offline(error)
+            return
         if not found.is_due:
             return
         run = self._run = _Run(log, now_ms)
@@ -192,11 +192,11 @@ class Cleaner:
             lambda stats, error: self._on_done(run, stats, error),
         )
 
-    def _on_cleaned(self, run: _Run, cleaned: CleanedSegment) -> None:
+    def _on_cleaned(self, run: _Run, cleaned: "CleanedSegment") -> None:
         run.cleaned.append(cleaned)
         self._go_on(run)
 
-    def _on_done(self, run: _Run, stats: CompactionStats | None, error: BaseException | None) -> None:
+    def _on_done(self, run: _Run, stats: "CompactionStats | None", error: BaseException | None) -> None:
         run.stats, run.error = stats, error
         self._go_on(run)
 
@@ -211,7 +211,7 @@ class Cleaner:
         elif run.stats is not None:
             self._finish(run, run.stats)
 
-    def _swap(self, run: _Run, cleaned: CleanedSegment) -> None:
+    def _swap(self, run: _Run, cleaned: "CleanedSegment") -> None:
         def swapped(error: BaseException | None) -> None:
             run.is_swapping = False
             if run is self._run:
@@ -226,7 +226,7 @@ class Cleaner:
         except (SegmentsChanged, KafkaStorageError) as error:
             swapped(error)
 
-    def _finish(self, run: _Run, stats: CompactionStats) -> None:
+    def _finish(self, run: _Run, stats: "CompactionStats") -> None:
         log = run.log
         elapsed_ms = self._clock.now_ms() - run.started_ms
         self.stats.add(log.topic_partition, stats, elapsed_ms)
@@ -239,7 +239,7 @@ class Cleaner:
             run.log.look_at_dirt_at(self._clock.now_ms())
             self._start_later()
 
-    def _tell(self, log: Log, stats: CompactionStats, elapsed_ms: int) -> None:
+    def _tell(self, log: Log, stats: "CompactionStats", elapsed_ms: int) -> None:
         name = str(log.topic_partition)
         text = (
             f"{name}: compacted up to offset {stats.end_offset} in {elapsed_ms / 1000:.1f} s: "
@@ -254,6 +254,8 @@ class Cleaner:
     # ---- failure
 
     def _fail(self, run: _Run, error: BaseException) -> None:
+        from barnabas.storage.compaction_job import CompactionFailed
+
         self.stats.failures += 1
         log, name = run.log, str(run.log.topic_partition)
         if isinstance(error, CompactionFailed) and error.is_corrupt:
@@ -281,7 +283,9 @@ class Cleaner:
             self._start_later()
 
 
-def job_of(log: Log, found: Cleanable, config: LogManagerConfig, now_ms: int) -> CompactionJob:
+def job_of(log: Log, found: Cleanable, config: LogManagerConfig, now_ms: int) -> "CompactionJob":
+    from barnabas.storage.compaction_job import CompactionJob, SegmentToClean
+
     return CompactionJob(
         log.path,
         tuple(

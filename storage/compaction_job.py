@@ -2,9 +2,6 @@
 
 from typing import NamedTuple
 
-UNTHROTTLED = 1.7976931348623157e308
-"""Bytes a second: the largest number that there is, Kafka's default."""
-
 
 class SegmentToClean(NamedTuple):
     base_offset: int

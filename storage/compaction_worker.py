@@ -10,14 +10,15 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from typing import Any
 
 from barnabas.protocol.errors import CorruptMessage, ProtocolError
 from barnabas.storage.compaction import Compaction
-from barnabas.storage.compaction_job import UNTHROTTLED, CompactionJob, SegmentToClean
+from barnabas.storage.compaction_job import CompactionJob, SegmentToClean
 from barnabas.storage.files import OsFiles
+from barnabas.storage.log_config import DOUBLE_MAX
 
 _NICENESS = 5
 _THROTTLE_AFTER_S = 0.05
@@ -38,7 +39,7 @@ def _read(jobs: "SimpleQueue[CompactionJob]") -> None:
     os._exit(0)
 
 
-def answers_to(job: CompactionJob) -> Any:
+def answers_to(job: CompactionJob) -> Iterator[dict[str, Any]]:
     try:
         compaction = Compaction(OsFiles(), job, throttle=throttle(job.io_max_bytes_per_second))
         for cleaned in compaction.run():
@@ -48,8 +49,10 @@ def answers_to(job: CompactionJob) -> Any:
         yield {"corrupt": str(error)}
     except OSError as error:
         yield {"failed": str(error), "errno": error.errno}
-    except (MemoryError, ValueError) as error:
-        yield {"failed": repr(error), "errno": None}
+    except MemoryError:
+        yield {"failed": "memory ran out", "errno": None}
+    except Exception as error:  # our bug: the same log would meet it again and again
+        yield {"corrupt": f"a bug: {error!r}"}
 
 
 def encode_job(job: CompactionJob) -> bytes:
@@ -67,7 +70,7 @@ def decode_job(line: str) -> CompactionJob:
 
 def throttle(bytes_per_second: float) -> Callable[[int], None] | None:
     """Keeps to this many bytes a second, counted from the first."""
-    if bytes_per_second >= UNTHROTTLED:
+    if bytes_per_second >= DOUBLE_MAX:
         return None
     started_s = time.monotonic()
     total = 0

@@ -35,7 +35,7 @@ class KeyMap:
         is_final = slots >= self._slots_max
         self._slots = _prime_above(self._slots_max if is_final else slots)
         self._grow_above = self._slots if is_final else int(self._slots * _GROW_ABOVE)
-        self._table = array("q", bytes(SLOT_BYTES * self._slots))
+        self._table = array("q", [0]) * (3 * self._slots)
 
     @property
     def is_full(self) -> bool:

@@ -11,14 +11,13 @@ Rules:
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.protocol.errors import KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
 from barnabas.protocol.records import NO_TIMESTAMP, set_offsets
 from barnabas.protocol.types import TopicPartition, Uuid
 from barnabas.storage import retention
 from barnabas.storage.cleanable import Cleanable, find_cleanable
-from barnabas.storage.compaction_job import CleanedSegment
 from barnabas.storage.files import FileSlice
 from barnabas.storage.flush import FULL_DISK, FlushPlan, GroupCommit, Then
 from barnabas.storage.log_config import LogConfig
@@ -32,6 +31,9 @@ from barnabas.storage.segment_list import SegmentList
 from barnabas.storage.segment_swap import SegmentSwap
 from barnabas.storage.unflushed import Unflushed
 from barnabas.storage.validation import AppendOrigin, Batches, stamp_log_append_time, validate
+
+if TYPE_CHECKING:
+    from barnabas.storage.compaction_job import CleanedSegment
 
 
 class AppendInfo(NamedTuple):
@@ -472,7 +474,7 @@ class Log:
         elif found.look_again_ms is not None:
             self._deadlines.compaction_ms = found.look_again_ms
 
-    def swap(self, cleaned: CleanedSegment, then: Then) -> None:
+    def swap(self, cleaned: "CleanedSegment", then: Then) -> None:
         """Puts a cleaned segment in its place and calls back. SegmentsChanged if those it replaces are not there."""
         self._check_available()
         slots = self._segments.slots_of(cleaned.replaced)

@@ -24,6 +24,7 @@ from barnabas.storage.config_def import (
 )
 
 LONG_MAX = 2**63 - 1
+DOUBLE_MAX = 1.7976931348623157e308
 
 
 def _is_throttled_replicas(replicas: tuple[str, ...]) -> bool:

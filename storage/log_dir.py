@@ -21,9 +21,9 @@ from barnabas.storage.checkpoints import (
     RECOVERY_POINT_CHECKPOINT,
     encode_offsets,
 )
-from barnabas.storage.compaction_job import UNTHROTTLED
 from barnabas.storage.file_cache import FileCache
 from barnabas.storage.files import Files, replace_file
+from barnabas.storage.log_config import DOUBLE_MAX
 from barnabas.storage.metadata_files import MetaProperties
 from barnabas.storage.seams import Clock, Report, Timer, Workers
 
@@ -51,7 +51,7 @@ class LogManagerConfig(NamedTuple):
     log_cleaner_backoff_ms: int = 15_000
     log_cleaner_dedupe_buffer_size: int = 134_217_728
     log_cleaner_io_buffer_load_factor: float = 0.9
-    log_cleaner_io_max_bytes_per_second: float = UNTHROTTLED
+    log_cleaner_io_max_bytes_per_second: float = DOUBLE_MAX
 
 
 class Deadlines(Protocol):

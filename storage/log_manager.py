@@ -48,7 +48,6 @@ from barnabas.storage.producer_state import ProducerState
 from barnabas.storage.recovery import LoadedLog, LogLoader
 from barnabas.storage.seams import Clock, Report, Timer, Workers
 from barnabas.storage.segment import LOG_SUFFIX, Segment
-from barnabas.storage.worker_compactor import WorkerCompactor
 
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
@@ -94,7 +93,7 @@ class LogManager:
             clock=clock,
             workers=workers,
             report=report,
-            compactor=compactor or WorkerCompactor(files, workers),
+            compactor=compactor or _worker_compactor(files, workers),
             log_of=self.opened,
         )
         self.log_dirs = [self._log_dir(path) for path in log_dirs]
@@ -448,6 +447,12 @@ class LogManager:
             replace_file(self._files, f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}", encode_clean_shutdown(broker_epoch))
         except OSError as error:
             log_dir.go_offline(error)
+
+
+def _worker_compactor(files: Files, workers: Workers) -> Compactor:
+    from barnabas.storage.worker_compactor import WorkerCompactor
+
+    return WorkerCompactor(files, workers)
 
 
 def parse_topic_partition(name: str) -> TopicPartition | None:
