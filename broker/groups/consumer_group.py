@@ -58,7 +58,7 @@ class ConsumerGroup:
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
         """Member ids by instance id."""
-        self.assignment_epoch = 0
+        self.assignment_epoch = FIRST_EPOCH
         self.assignment_timestamp_ms = 0
         self.target_assignment: dict[str, Partitions] = {}
         self.subscriptions = Subscriptions()
