@@ -5,14 +5,14 @@ times the memory. The two hashes are CPython's SipHash of the key and of the key
 keyed at random in every process, so that nobody can send keys that collide. Two keys that agree in all 128 bits would
 be taken for one; Kafka accepts the same of MD5.
 
-The table begins small and grows up to the memory it is allowed; its size is the next prime, so that double hashing
-visits every slot and one is always empty.
+The table begins small and grows fourfold, the last time to the memory it is allowed: while it does, and only then,
+it takes a quarter more. Its size is the next prime, so that double hashing visits every slot and one is always empty.
 """
 
 from array import array
 
 SLOT_BYTES = 24
-_SLOTS_AT_FIRST = 1 << 14
+_SLOTS_AT_FIRST_MAX = 1 << 15
 _GROWTH = 4
 _GROW_ABOVE = 0.6
 
@@ -29,7 +29,10 @@ class KeyMap:
         self.entries = 0
         self.latest_offset = -1
         """Everything up to here was looked at."""
-        self._allocate(_SLOTS_AT_FIRST)
+        slots = self._slots_max
+        while slots > _SLOTS_AT_FIRST_MAX:
+            slots = -(-slots // _GROWTH)
+        self._allocate(slots)
 
     def _allocate(self, slots: int) -> None:
         is_final = slots >= self._slots_max
