@@ -15,7 +15,7 @@ from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.consumer_member import ConsumerMember, MemberState
 from barnabas.broker.groups.context import GroupContext
 from barnabas.broker.groups.result import Result
-from barnabas.broker.groups.timers import Operation, TimerKey
+from barnabas.broker.groups.timers import TimerKey
 
 SESSION = "consumer-session"
 REBALANCE = "consumer-rebalance"
@@ -55,12 +55,9 @@ class ConsumerSessions:
             return
         epoch, timeout_ms = member.member_epoch, member.rebalance_timeout_ms
         reason = f"it did not give up partitions in {timeout_ms} ms"
-
-        def expire() -> Result[Any] | None:
-            found = self._find(group_id, member.member_id)
-            return self._fence(*found, reason) if found is not None and found[1].member_epoch == epoch else None
-
-        self._context.timers.schedule(key, timeout_ms, expire)
+        self._context.timers.schedule(
+            key, timeout_ms, lambda: self._expire(group_id, member.member_id, reason, in_epoch=epoch)
+        )
 
     def settle(self, group_id: str, member_id: str) -> None:
         """Once records are written, or never will be: brings the timers in line with what the member is by now. It may
@@ -79,12 +76,14 @@ class ConsumerSessions:
             self._context.timers.cancel(TimerKey(kind, group_id, member_id))
 
     def _schedule(self, kind: str, group_id: str, member_id: str, timeout_ms: int, reason: str) -> None:
-        def expire() -> Result[Any] | None:
-            found = self._find(group_id, member_id)
-            return self._fence(*found, reason) if found is not None else None
+        key = TimerKey(kind, group_id, member_id)
+        self._context.timers.schedule(key, timeout_ms, lambda: self._expire(group_id, member_id, reason))
 
-        operation: Operation = expire
-        self._context.timers.schedule(TimerKey(kind, group_id, member_id), timeout_ms, operation)
+    def _expire(self, group_id: str, member_id: str, reason: str, *, in_epoch: int | None = None) -> Result[Any] | None:
+        found = self._find(group_id, member_id)
+        if found is None or in_epoch not in (None, found[1].member_epoch):
+            return None
+        return self._fence(*found, reason)
 
     def _find(self, group_id: str, member_id: str) -> tuple[ConsumerGroup, ConsumerMember] | None:
         group = self._context.groups.get(group_id)
