@@ -36,7 +36,7 @@ from barnabas.broker.groups.heartbeat_checks import (
     check_static_member,
     owned_partitions,
 )
-from barnabas.broker.groups.member_update import MemberUpdate, replace_static_member, supported_assignors
+from barnabas.broker.groups.member_update import MemberUpdate, replace_static_member
 from barnabas.broker.groups.result import Committed, GroupRecord, Result
 from barnabas.protocol.errors import ErrorCode, GroupIdNotFound, KafkaError
 from barnabas.protocol.group_record_serde import GroupKey, GroupValue
@@ -66,7 +66,7 @@ class ConsumerGroups:
     def heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, client: ClientInfo
     ) -> Result[ConsumerGroupHeartbeatResponse]:
-        check_request(request, client.api_version, supported_assignors(self._context))
+        check_request(request, client.api_version, self._context.config().group_consumer_assignors)
         if request.member_epoch in (LEAVE_GROUP_MEMBER_EPOCH, LEAVE_GROUP_STATIC_MEMBER_EPOCH):
             return self._leave(request)
         is_joining = request.member_epoch == JOIN_GROUP_MEMBER_EPOCH
@@ -92,6 +92,8 @@ class ConsumerGroups:
         )
         if not records:
             return Result(response)
+        if isinstance(known := self._context.groups.get(group.group_id), ClassicGroup):
+            self._migration.end_rebalance(known)
         return Result(response, records, on_committed=self._after_update(group, update))
 
     def _leave(self, request: ConsumerGroupHeartbeatRequest) -> Result[ConsumerGroupHeartbeatResponse]:
@@ -112,7 +114,9 @@ class ConsumerGroups:
         return self._departures.leave_for_a_while(group, member, response)
 
     def describe(self, group: ConsumerGroup) -> DescribedGroup:
-        return consumer_describe.describe(group, supported_assignors(self._context)[0], self._context.image())
+        return consumer_describe.describe(
+            group, self._context.config().group_consumer_assignors[0], self._context.image()
+        )
 
     # ---- requests of the classic protocol, to groups that are consumer groups
 
@@ -148,11 +152,7 @@ class ConsumerGroups:
             records += group.tombstones()
             return ConsumerGroup(group_id)
         assert isinstance(group, ClassicGroup), "there are two kinds of groups"
-        upgraded = self._migration.upgrade(group, records)
-        for member in upgraded.members.values():
-            assert member.classic is not None, "it was a classic group"
-            self._sessions.schedule_session(group_id, member.member_id, member.classic.session_timeout_ms)
-        return upgraded
+        return self._migration.upgrade(group, records)
 
     def _member(
         self,
@@ -204,6 +204,7 @@ class ConsumerGroups:
         epoch_before, member = group.epoch, update.member
         is_new = not group.has_member(member.member_id)
         replaced = group.static_member(member.instance_id)
+        is_upgraded = isinstance(self._context.groups.get(group.group_id), ClassicGroup)
 
         def on_committed(error: KafkaError | None) -> None:
             if update.has_reconciled:
@@ -212,6 +213,9 @@ class ConsumerGroups:
                 return
             if replaced is not None and replaced.member_id != member.member_id:
                 self._sessions.settle(group.group_id, replaced.member_id)
+            if is_upgraded:
+                self._sessions.schedule_classic_sessions(group.group_id)
+                self._departures.tell(group, "was a classic group until now")
             if text := update.told(epoch_before, is_new=is_new):
                 self._departures.tell(group, text)
 

@@ -35,6 +35,13 @@ class ConsumerSessions:
     def schedule_session(self, group_id: str, member_id: str, timeout_ms: int) -> None:
         self._schedule(SESSION, group_id, member_id, timeout_ms, f"it was silent for {timeout_ms} ms")
 
+    def schedule_classic_sessions(self, group_id: str) -> None:
+        """Of those who came with a classic group."""
+        group = self._context.groups.get(group_id)
+        for member in group.members.values() if isinstance(group, ConsumerGroup) else ():
+            if member.classic is not None:
+                self.schedule_session(group_id, member.member_id, member.classic.session_timeout_ms)
+
     def schedule_join(self, group_id: str, member: ConsumerMember) -> None:
         """Not anew: a member that is told again and again must not win time by it."""
         key = TimerKey(JOIN, group_id, member.member_id)

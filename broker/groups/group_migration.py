@@ -60,12 +60,17 @@ class GroupMigration:
         if len(classic.members) > limit:
             raise _cannot_upgrade(classic, f"it has {len(classic.members)} members, and may have {limit}")
         group = self._upgraded(classic)
-        for member in classic.members.values():  # a new rebalance begins with the one who joins
-            classic.answer_join(member, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
-            classic.answer_sync(member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
         records += classic.tombstones()
         records += _records_of(group)
         return group
+
+    @staticmethod
+    def end_rebalance(classic: ClassicGroup) -> None:
+        """Who waits in the classic group joins again: another rebalance begins with the one who makes it a consumer
+        group."""
+        for member in classic.members.values():
+            classic.answer_join(member, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+            classic.answer_sync(member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
 
     def _upgraded(self, classic: ClassicGroup) -> ConsumerGroup:
         image, epoch = self._context.image(), classic.generation_id

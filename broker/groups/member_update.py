@@ -4,7 +4,7 @@ Each step goes by what the steps before it would make of the group; nothing chan
 """
 
 from barnabas.broker.groups import consumer_records, regular_expressions
-from barnabas.broker.groups.assignors import ASSIGNORS, Partitions
+from barnabas.broker.groups.assignors import Partitions
 from barnabas.broker.groups.consumer_group import ConsumerGroup
 from barnabas.broker.groups.consumer_member import ConsumerMember
 from barnabas.broker.groups.context import GroupContext
@@ -15,11 +15,6 @@ from barnabas.broker.groups.target_assignment import compute_target, target_reco
 
 REGEX_BATCH_REFRESH_MIN_INTERVAL_MS = 10_000
 """How often, at most, new topics make a group look at its regular expressions again."""
-
-
-def supported_assignors(context: GroupContext) -> list[str]:
-    """The first is the one for groups whose members do not care."""
-    return [name for name in context.config().group_consumer_assignors if name in ASSIGNORS]
 
 
 def counted(count: int, noun: str) -> str:
@@ -162,7 +157,7 @@ class MemberUpdate:
         group = self._group
         if group.assignment_epoch >= self.epoch or not group.may_assign(self._now_ms, assignment_interval_ms):
             return
-        assignors = supported_assignors(self._context)
+        assignors = self._context.config().group_consumer_assignors
         preferred = group.preferred_assignor(self._before, self.member)
         assignor = preferred if preferred in assignors else assignors[0]
         target = compute_target(group, self.member, self._subscriptions, assignor, self._image)

@@ -172,6 +172,27 @@ def test_a_classic_group_that_cannot_become_a_consumer_group_stays_as_it_is(
     assert [member.heartbeat() for member in members] == [ErrorCode.NONE, ErrorCode.NONE]
 
 
+def test_a_member_that_is_refused_does_not_disturb_a_classic_rebalance() -> None:
+    shell, _ = classic_group()
+    late = ClassicConsumer(shell, "orders")
+    late.beat()
+    timers = shell.timer_keys()
+    refused = send(shell, join_request("new", regex="("))
+    assert code_of(refused) == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert late.joining is not None
+    assert not late.joining.done
+    assert shell.timer_keys() == timers
+
+
+def test_a_static_classic_member_may_be_replaced_by_the_upgrade_itself() -> None:
+    shell, _ = classic_group(instance_id="i")
+    consumer = Consumer(shell, "new", "orders", instance_id="i")
+    consumer.join()
+    assert consumer.partitions("orders") == [0, 1, 2, 3]
+    assert [key.member_id for key in shell.timer_keys()] == ["new"]
+    assert list(group_of(shell).members) == ["new"]
+
+
 @pytest.mark.parametrize("epoch", [3, -1])
 def test_only_who_joins_makes_a_consumer_group_of_a_classic_one(epoch: int) -> None:
     shell, _ = classic_group()
