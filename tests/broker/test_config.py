@@ -154,7 +154,11 @@ RULES = [
     ({"group.coordinator.rebalance.protocols": "classic"}, True, True),
     ({"offsets.topic.compression.codec": "4"}, True, True),
     ({"offsets.topic.compression.codec": "5"}, False, False),
+    ({"log.cleaner.dedupe.buffer.size": "1048576"}, False, False),  # more than that for each thread
+    ({"log.cleaner.dedupe.buffer.size": "1048577"}, True, True),
     # Where we deviate, on purpose:
+    ({"log.cleaner.io.buffer.load.factor": "0"}, False, True),  # nothing would ever be compacted
+    ({"log.cleaner.io.max.bytes.per.second": "0"}, False, True),
     ({"controller.quorum.voters": "1@a:1,2@b:1"}, False, True),  # a quorum of one yet
     ({"log.cleaner.min.compaction.lag.ms": "10", "log.cleaner.max.compaction.lag.ms": "5"}, False, True),
     ({"no.such.key": "1"}, False, True),
