@@ -82,9 +82,9 @@ def _merged(
     """One entry for each topic, whatever became of its partitions."""
     if not refused:
         return response
-    topics: dict[str | Uuid, OffsetCommitResponseTopic] = {}
+    merged: dict[str | Uuid, tuple[OffsetCommitResponseTopic, list[OffsetCommitResponsePartition]]] = {}
     for topic in [*refused, *response.topics]:
-        known = topics.setdefault(topic.topic_id if by_id else topic.name, topic)
-        if known is not topic:
-            known.partitions = [*known.partitions, *topic.partitions]
-    return OffsetCommitResponse(topics=list(topics.values()))
+        merged.setdefault(topic.topic_id if by_id else topic.name, (topic, []))[1].extend(topic.partitions)
+    for topic, partitions in merged.values():
+        topic.partitions = partitions
+    return OffsetCommitResponse(topics=[topic for topic, _ in merged.values()])

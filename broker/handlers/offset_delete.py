@@ -40,12 +40,10 @@ def handle(
 
 def _merged(topics: Sequence[OffsetDeleteResponseTopic]) -> list[OffsetDeleteResponseTopic]:
     """One entry for each topic, whatever became of its partitions."""
-    merged: dict[str, OffsetDeleteResponseTopic] = {}
+    merged: dict[str, list[OffsetDeleteResponsePartition]] = {}
     for topic in topics:
-        known = merged.setdefault(topic.name, topic)
-        if known is not topic:
-            known.partitions = [*known.partitions, *topic.partitions]
-    return list(merged.values())
+        merged.setdefault(topic.name, []).extend(topic.partitions)
+    return [OffsetDeleteResponseTopic(name=name, partitions=partitions) for name, partitions in merged.items()]
 
 
 def _unknown(topic: OffsetDeleteRequestTopic, indexes: list[int]) -> OffsetDeleteResponseTopic:
