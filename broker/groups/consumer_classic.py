@@ -94,8 +94,6 @@ class ConsumerClassic:
         self, group: ConsumerGroup, request: JoinGroupRequest, client: ClientInfo
     ) -> Result[JoinGroupResponse]:
         """Nobody is there whom it could disturb: it becomes a classic group."""
-        if request.member_id != UNKNOWN_MEMBER_ID:
-            raise UnknownMemberId(f"{request.member_id} is no member of group {group.group_id}")
         tombstones = group.tombstones()
         del self._context.groups[group.group_id]
         result = self._classic.join(request, client)

@@ -15,6 +15,8 @@ from barnabas.protocol.group_records import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupPartitionMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
     TopicPartitions,
 )
 from barnabas.replication.image import BrokerImage, ConfigResource, ResourceType
@@ -97,6 +99,15 @@ def test_a_member_that_does_not_give_up_its_partitions_in_time_is_removed() -> N
     assert shell.report.having("it did not give up partitions in 60000 ms")
     b.beat()
     assert b.partitions("orders") == [0, 1, 2, 3]
+
+
+def test_no_other_news_from_a_member_win_it_time_to_give_up() -> None:
+    shell, a, b = two_consumers()
+    for number in range(7):
+        send(shell, heartbeat_request("a", a.epoch, rack_id=f"rack-{number}"))
+        b.beat()
+        shell.advance(10_000)
+    assert list(group_of(shell).members) == ["b"]
 
 
 def test_giving_up_stops_the_rebalance_timer() -> None:
@@ -521,6 +532,16 @@ def test_a_partition_stays_with_its_new_owner_whatever_compaction_leaves_of_the_
     shell.log += [holds("b", 4, 0, 2, 3), holds("a", 5, 1)]  # what was between them, where a gives 0 up, is gone
     shell.restart()
     assert group_of(shell).is_taken(ORDERS, 0)
+
+
+def test_offsets_that_were_committed_before_the_group_do_not_stand_in_its_way() -> None:
+    """They make a group of simple consumers, of which there is no record."""
+    shell, a, b = two_consumers()
+    settle(a, b)
+    before = OffsetCommitValue(offset=1, metadata="", commit_timestamp=1)
+    shell.log.insert(0, (encode_key(OffsetCommitKey(group=GROUP, topic="orders", partition=0)), encode_value(before)))
+    shell.restart()
+    assert list(group_of(shell).members) == ["a", "b"]
 
 
 def test_records_of_older_brokers_are_understood() -> None:

@@ -288,6 +288,27 @@ def test_what_a_static_member_was_giving_up_is_free_when_it_leaves_for_a_while()
     assert other.partitions("orders") == [2, 3]
 
 
+def test_who_takes_the_place_of_a_static_member_takes_it_alone() -> None:
+    shell, static = with_static_member()
+    other = Consumer(shell, "dynamic", "orders")
+    other.join()
+    settle(static, other)
+    static.leave(-2)
+    shell.image = with_topic(shell.image, "orders", 6)  # a new target is computed for the one that joins
+    returned = Consumer(shell, "s2", "orders", instance_id="i")
+    returned.join()
+    settle(returned, other)
+    assert sorted([*returned.partitions("orders"), *other.partitions("orders")]) == list(range(6))
+
+
+def test_a_member_that_changes_its_instance_id_gives_the_old_one_free() -> None:
+    shell, _ = with_static_member()
+    value_of(send(shell, join_request("s1", "orders", instance_id="j")))
+    assert group_of(shell).static_members == {"j": "s1"}
+    value_of(send(shell, join_request("s2", "orders", instance_id="i")))
+    assert group_of(shell).static_members == {"j": "s1", "i": "s2"}
+
+
 def test_a_static_member_that_comes_back_with_another_subscription_leaves_nothing_behind() -> None:
     shell, static = with_static_member()
     other = Consumer(shell, "dynamic", "orders")

@@ -475,6 +475,19 @@ def test_the_last_consumer_that_comes_back_as_a_classic_static_member_takes_its_
     assert {key.member_id for key in shell.timer_keys()} == {classic.member_id, returned.member_id}
 
 
+def test_a_static_member_that_comes_back_as_a_classic_one_changes_nothing_while_others_do_not() -> None:
+    shell, classic = classic_group()
+    static, other = Consumer(shell, "static", "orders", instance_id="i"), Consumer(shell, "other", "orders")
+    static.join()
+    other.join()
+    settle(classic, static, other, rounds=10)
+    returned = ClassicConsumer(shell, "orders", instance_id="i")
+    settle(classic, returned, other, rounds=10)
+    assert kind_of(shell) is ConsumerGroup
+    assert group_of(shell).state_name == "Stable"
+    assert group_of(shell).classic_members == 2
+
+
 def test_one_that_comes_back_with_another_subscription_makes_the_group_rebalance() -> None:
     shell, classic = classic_group()
     consumer = Consumer(shell, "new", "orders", instance_id="i")
