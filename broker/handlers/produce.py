@@ -10,9 +10,9 @@ v5 log start offset, v7 zstd, v8 record errors, v10 the current leader with NOT_
 from collections.abc import Sequence
 from struct import Struct
 
+from barnabas.broker.acknowledgement import Waiting, when_committed
 from barnabas.broker.broker import Broker, RequestContext
 from barnabas.broker.distinct_partitions import distinct_partitions
-from barnabas.broker.partition import Committed, Partition
 from barnabas.broker.promise import Promise
 from barnabas.protocol.compression import CompressionType
 from barnabas.protocol.errors import (
@@ -39,7 +39,6 @@ from barnabas.protocol.messages.produce import (
 )
 from barnabas.protocol.records import HEADER_BYTES, LOG_OVERHEAD, MAGIC, header_at
 from barnabas.replication.image import INTERNAL_TOPICS
-from barnabas.storage.log import AppendInfo
 from barnabas.storage.validation import InvalidRecords, InvalidTimestamps
 
 _ACKS = frozenset({-1, 0, 1})
@@ -64,7 +63,9 @@ def handle(
     if request.acks == 0:
         _check_nothing_failed(response)
         return None
-    return reply.when_committed(response, request.timeout_ms) if reply.waiting else response
+    if reply.waiting:
+        return when_committed(broker.clock, reply.waiting, response, request.timeout_ms)
+    return response
 
 
 def _distinct(topics: Sequence[TopicProduceData]) -> Sequence[TopicProduceData]:
@@ -89,7 +90,7 @@ class _Reply:
         self.transactional_id = request.transactional_id
         self.api_version = context.api_version
         self.may_write_internal = context.client_id == _ADMIN_CLIENT
-        self.waiting: list[tuple[Partition, AppendInfo, PartitionProduceResponse]] = []
+        self.waiting: list[Waiting] = []
 
     def topic(self, topic: TopicProduceData) -> TopicProduceResponse:
         return TopicProduceResponse(
@@ -176,34 +177,6 @@ class _Reply:
             refused.current_leader = LeaderIdAndEpoch(leader_id=image.leader, leader_epoch=image.leader_epoch)
         return refused
 
-    def when_committed(self, response: ProduceResponse, timeout_ms: int) -> Promise[ProduceResponse]:
-        """A promise of `response`, with an error in the place of each partition that is not committed in time."""
-        promise: Promise[ProduceResponse] = Promise()
-        left = {id(told): told for _, _, told in self.waiting}
-
-        def when_told(told: PartitionProduceResponse) -> Committed:
-            def committed(error: KafkaError | None) -> None:
-                if left.pop(id(told), None) is None:
-                    return  # it was too late
-                if error is not None:
-                    _fail(told, error)
-                if not left:
-                    timer.cancel()
-                    promise.resolve(response)
-
-            return committed
-
-        def too_late() -> None:
-            for told in left.values():
-                _fail(told, KafkaError("not committed within the request's timeout", ErrorCode.REQUEST_TIMED_OUT))
-            left.clear()
-            promise.resolve(response)
-
-        timer = self.broker.clock.call_later(timeout_ms, too_late)
-        for partition, info, told in self.waiting:
-            partition.when_committed(info, when_told(told))
-        return promise
-
 
 def _batch_size(records: memoryview, position: int) -> int | None:
     """The size of the batch at this position; None if there is none or half a one. Raises if it can be neither."""
@@ -217,12 +190,6 @@ def _batch_size(records: memoryview, position: int) -> int | None:
         raise CorruptMessage(f"a batch of magic {records[position + _MAGIC_AT]}")
     size = LOG_OVERHEAD + length
     return size if left >= size else None
-
-
-def _fail(told: PartitionProduceResponse, error: KafkaError) -> None:
-    told.error_code = error.code
-    told.error_message = error.message
-    told.base_offset = told.log_append_time_ms = told.log_start_offset = -1
 
 
 def _check_nothing_failed(response: ProduceResponse) -> None:

@@ -1,0 +1,120 @@
+"""Produce of one batch to one partition, without the general machinery: who sends record by record sends nothing else.
+
+The general way decodes the request into objects and encodes the answer out of objects, which costs more than the append
+between them. Here the few fields are read where they lie, and the answer is packed around what the encoder once made of
+such an answer. Nothing is decided here: a request that is unusual in any way, or that the log refuses, is left to the
+general way, which begins from the beginning: a refused append has left nothing behind.
+"""
+
+from struct import Struct
+from struct import error as StructError
+
+from barnabas.broker.acknowledgement import when_committed
+from barnabas.broker.connection import Frame, Reply
+from barnabas.broker.partition import Partition
+from barnabas.broker.promise import Promise
+from barnabas.broker.replica_manager import ReplicaManager
+from barnabas.protocol.errors import KafkaError, ProtocolError
+from barnabas.protocol.frame import SIZE_BYTES, encode_response
+from barnabas.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from barnabas.protocol.primitives import read_uvarint
+from barnabas.protocol.records import HEADER_BYTES, MAGIC
+from barnabas.replication.image import INTERNAL_TOPICS
+from barnabas.storage.log import AppendInfo
+from barnabas.storage.seams import Clock
+
+VERSIONS = range(9, 13)
+"""The flexible ones in which a topic has its name."""
+
+_HEADER = Struct(">hhih")  # api key, version, correlation id, length of the client id
+_START = Struct(">BBhiBB")  # tags of the header, transactional id, acks, timeout, count of topics, length of a name
+_PARTITION = Struct(">Bi")  # count of partitions, index
+_NO_TAGS = b"\0\0\0"  # of the partition, the topic and the request
+_ONE = 2  # as compact arrays count
+_ONE_BYTE_MAX = 0x7F
+_MAGIC_AT = 16
+_ATTRIBUTES_AT = 22
+_TRANSACTIONAL_OR_CONTROL = 0x30
+_TEMPLATES_MAX = 1_000
+
+_FIELDS = Struct(">ihqqq")  # index, error code, base offset, log append time, log start offset
+_MARKS = (0x1112_1314, 0x2122, 0x3132_3334_3536_3738, 0x4142_4344_4546_4748, 0x5152_5354_5556_5758)
+_START_OF_REPLY = 2 * SIZE_BYTES  # size, correlation id
+
+Template = tuple[Struct, int, bytes, bytes]
+"""How a reply is laid out, the size that it tells, and what stands before and behind its numbers."""
+
+
+class QuickProduce:
+    __slots__ = ("_clock", "_replicas", "_templates")
+
+    def __init__(self, replicas: ReplicaManager, clock: Clock) -> None:
+        self._replicas = replicas
+        self._clock = clock
+        self._templates: dict[tuple[str, int], Template] = {}
+
+    def __call__(self, frame: memoryview) -> Promise[Reply] | Frame | None:
+        """The answer to a frame that begins as a Produce does; None for what is to go the general way."""
+        try:
+            _, version, correlation_id, length = _HEADER.unpack_from(frame)
+            position = _HEADER.size + (length if length > 0 else 0)
+            tags, transactional_id, acks, timeout_ms, topics, length = _START.unpack_from(frame, position)
+            if version not in VERSIONS or tags or transactional_id or topics != _ONE or length > _ONE_BYTE_MAX:
+                return None
+            position += _START.size
+            end = position + length - 1
+            topic = str(frame[position:end], "utf-8")
+            partitions, index = _PARTITION.unpack_from(frame, end)
+            size, start = read_uvarint(frame, end + _PARTITION.size)
+            end = start + size - 1
+            if partitions != _ONE or size <= HEADER_BYTES or frame[end:] != _NO_TAGS:
+                return None
+            batch = frame[start:end]
+            if batch[_MAGIC_AT] != MAGIC or batch[_ATTRIBUTES_AT] & _TRANSACTIONAL_OR_CONTROL:
+                return None
+            if (acks != 1 and acks != -1) or topic in INTERNAL_TOPICS:
+                return None
+            partition = self._replicas.partition(topic, index)
+            info = partition.append(batch, now_ms=self._clock.now_ms())
+        except (KafkaError, ProtocolError, StructError, IndexError, ValueError):
+            return None
+        if not partition.is_committed(info):
+            return self._when_committed(partition, info, timeout_ms, version, correlation_id)
+        template = self._templates.get((topic, version))
+        if template is None:
+            template = self._add_template(topic, version)
+        layout, reply_size, head, tail = template
+        numbers = (index, 0, info.base_offset, info.log_append_time, info.log_start_offset)
+        return bytearray(layout.pack(reply_size, correlation_id, head, *numbers, tail)), []
+
+    def _when_committed(
+        self, partition: Partition, info: AppendInfo, timeout_ms: int, version: int, correlation_id: int
+    ) -> Promise[Reply]:
+        topic, index = partition.topic_partition
+        response = _response(topic, index, 0, info.base_offset, info.log_append_time, info.log_start_offset)
+        told = response.responses[0].partition_responses[0]
+        promise = when_committed(self._clock, [(partition, info, told)], response, timeout_ms)
+        return promise.map(lambda kept: encode_response(kept, version, correlation_id))
+
+    def _add_template(self, topic: str, version: int) -> Template:
+        """The answer as the encoder makes it, cut where the numbers stand."""
+        whole = bytes(encode_response(_response(topic, *_MARKS), version, 0)[0])
+        head, tail = whole[_START_OF_REPLY:].split(_FIELDS.pack(*_MARKS))
+        layout = Struct(f">ii{len(head)}sihqqq{len(tail)}s")
+        if len(self._templates) >= _TEMPLATES_MAX:
+            self._templates.clear()
+        template = self._templates[topic, version] = (layout, len(whole) - SIZE_BYTES, head, tail)
+        return template
+
+
+def _response(
+    topic: str, index: int, error_code: int, base_offset: int, log_append_time: int, log_start_offset: int
+) -> ProduceResponse:
+    partition = PartitionProduceResponse(
+        index=index,
+        error_code=error_code,
+        base_offset=base_offset,
+        log_append_time_ms=log_append_time,
+        log_start_offset=log_start_offset,
+    )
+    return ProduceResponse(responses=[TopicProduceResponse(name=topic, partition_responses=[partition])])

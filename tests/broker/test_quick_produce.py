@@ -1,0 +1,178 @@
+"""The quick way of a Produce answers as the general way does, and leaves to it what is not its own.
+
+Every request is sent twice: as it is, to one topic, and with a byte behind it that nobody reads but that only the
+general way takes, to another topic with the same history.
+"""
+
+import re
+from collections.abc import Iterator
+from struct import pack
+from typing import Any
+
+import pytest
+
+from barnabas.broker.quick_produce import VERSIONS, QuickProduce
+from barnabas.protocol.compression import CompressionType
+from barnabas.protocol.frame import encode_request
+from barnabas.protocol.messages.produce import ProduceRequest
+from barnabas.protocol.records import ControlType, build_end_transaction_marker
+from barnabas.testing import Broker
+
+from .test_hot_path import on_broker_thread
+from .wire import CutOff, RawClient, Sent, batch_of, good, now_ms, produce_request
+
+CONFIGS: dict[str, dict[str, str]] = {
+    "plain": {},
+    "stamped": {"message.timestamp.type": "LogAppendTime"},
+    "compacted": {"cleanup.policy": "compact"},
+    "small": {"max.message.bytes": "200"},
+    "flushed": {"flush.messages": "1"},
+    "checked": {"barnabas.record.validation": "full"},
+}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        for kind, config in CONFIGS.items():
+            broker.create_topics({f"{kind}-quick": 2, f"{kind}-general": 2}, config)
+        yield broker
+
+
+def flipped(batch: bytearray, position: int, mask: int = 0xFF) -> bytearray:
+    batch[position] ^= mask
+    return batch
+
+
+MARKER = build_end_transaction_marker(
+    ControlType.COMMIT, coordinator_epoch=0, producer_id=9, producer_epoch=0, timestamp=0
+)
+KEYS = [b"1", b"2", b"3"]
+
+BATCHES: dict[str, list[bytearray | bytes | None]] = {
+    "of one record": [good(1)],
+    "of many": [good(300)],
+    "one after the other": [good(), good(), good()],
+    **{f"compressed by {codec.name}": [good(5, compression=codec)] for codec in CompressionType},
+    "with keys": [good(keys=KEYS)],
+    "of a producer, in order, again and out of order": [
+        good(sent=Sent(7, 0, 0)), good(sent=Sent(7, 0, 3)), good(sent=Sent(7, 0, 3)), good(sent=Sent(7, 0, 9)),
+        good(sent=Sent(7, 1, 0)), good(sent=Sent(7, 0, 6)),
+    ],
+    "with a wrong checksum": [flipped(good(), 17)],
+    "with a changed byte": [flipped(good(), 70)],
+    "of another magic": [flipped(good(), 16, 3)],
+    "with an offset": [flipped(good(), 7, 1)],
+    "with a wrong length": [flipped(good(), 11, 1)],
+    "cut off": [bytes(good())[:-1], bytes(good())[:60], bytes(good())[:5]],
+    "two at once": [good() + good()],
+    "of nothing": [b"", None],
+    "in a transaction": [good(sent=Sent(8, 0, 0), transactional=True)],
+    "of a marker": [MARKER],
+    "from the future": [batch_of([b"x"], timestamps=[now_ms() + 10**9])],
+    "from the past": [batch_of([b"x"], timestamps=[1])],
+    "without timestamps": [batch_of([b"x"], timestamps=[-1])],
+}  # fmt: skip
+
+
+def both(client: RawClient, kind: str, version: int, **options: Any) -> tuple[str, str]:
+    """The answers of the two ways, without the names of their topics and what the clock says."""
+    answers = []
+    for way in ("quick", "general"):
+        request = produce_request(f"{kind}-{way}", **options)
+        frame = client.frame(request, version)
+        if way == "general":
+            frame = pack(">i", len(frame) - 3) + frame[4:] + b"\0"
+        client.socket.sendall(frame)
+        try:
+            (topic,) = client.receive().responses
+        except CutOff:
+            answers.append("cut off")
+            continue
+        assert topic.name == f"{kind}-{way}"
+        (partition,) = topic.partition_responses
+        if partition.log_append_time_ms > 0:
+            partition.log_append_time_ms = "now"
+        answers.append(re.sub(r"-?\d{12,}", "a time", repr(partition)))
+    return answers[0], answers[1]
+
+
+@pytest.mark.parametrize("version", [8, 9, 12])
+@pytest.mark.parametrize("kind", CONFIGS)
+@pytest.mark.parametrize("name", BATCHES)
+def test_a_batch_is_answered_alike(client: RawClient, kind: str, name: str, version: int) -> None:
+    for batch in BATCHES[name]:
+        records = None if batch is None else bytearray(batch)
+        quick, general = both(client, kind, version, batches={version % 2: records})
+        assert quick == general
+
+
+@pytest.mark.parametrize("acks", [-2, -1, 0, 1, 2])
+@pytest.mark.parametrize("partition", [-1, 0, 1, 2])
+def test_acks_and_partitions_are_answered_alike(broker: Broker, acks: int, partition: int) -> None:
+    if acks == 0:
+        return  # it has no answer; what it stores is compared below
+    with RawClient(broker.port) as client:
+        quick, general = both(client, "plain", 9, batches={partition: good()}, acks=acks)
+        assert quick == general
+
+
+def test_the_same_is_stored(broker: Broker, client: RawClient) -> None:
+    """After all the tests above."""
+    for kind in CONFIGS:
+        for partition in (0, 1):
+            quick, general = (
+                client.list_offset(f"{kind}-{way}", -1, partition=partition).offset for way in ("quick", "general")
+            )
+            assert quick == general > 0 or kind == "small"
+
+
+def test_long_names_and_many_topics_are_answered(broker: Broker, client: RawClient) -> None:
+    broker.create_topics({"n" * length: 1 for length in (1, 126, 127, 128, 249)})
+    for length in (1, 126, 127, 128, 249):
+        assert client.produce("n" * length, good()).error_code == 0
+
+
+def quickly(broker: Broker, frame: bytes) -> Any:
+    server = broker._server
+    assert server is not None
+    way = QuickProduce(server.broker.replicas, server.broker.clock)
+    return on_broker_thread(broker, lambda: way(memoryview(bytearray(frame))))
+
+
+def request_of(topic: str = "plain-quick", **fields: Any) -> ProduceRequest:
+    request = produce_request(topic, {0: good()})
+    for name, value in fields.items():
+        setattr(request, name, value)
+    return request
+
+
+def test_the_usual_produce_goes_the_quick_way(broker: Broker) -> None:
+    for version in VERSIONS:
+        for client_id in (None, "", "rdkafka"):
+            assert quickly(broker, encode_request(request_of(), version, 1, client_id)[4:]) is not None
+
+
+@pytest.mark.parametrize(
+    ("why", "request_", "version"),
+    [
+        ("not flexible", request_of(), 8),
+        ("a transactional id", request_of(transactional_id="mine"), 9),
+        ("no answer is wanted", request_of(acks=0), 9),
+        ("nonsense", request_of(acks=7), 9),
+        ("no topic", request_of(topic_data=()), 9),
+        ("two topics", request_of(topic_data=[*request_of().topic_data, *request_of("plain-general").topic_data]), 9),
+        ("two partitions", produce_request("plain-quick", {0: good(), 1: good()}), 9),
+        ("no records", produce_request("plain-quick", {0: None}), 9),
+        ("no such topic", request_of("nowhere"), 9),
+        ("the broker's own", request_of("__consumer_offsets"), 9),
+    ],
+)
+def test_what_is_unusual_goes_the_general_way(broker: Broker, why: str, request_: Any, version: int) -> None:
+    assert quickly(broker, encode_request(request_, version, 1, "test")[4:]) is None, why
+
+
+def test_no_cut_of_a_frame_is_taken_for_whole(broker: Broker) -> None:
+    frame = bytes(encode_request(request_of(), 9, 1, "test")[4:])
+    for size in range(2, len(frame)):
+        assert quickly(broker, frame[:size]) is None, size
