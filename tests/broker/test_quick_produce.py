@@ -93,7 +93,7 @@ def both(client: RawClient, kind: str, version: int, **options: Any) -> tuple[st
         (partition,) = topic.partition_responses
         if partition.log_append_time_ms > 0:
             partition.log_append_time_ms = "now"
-        answers.append(re.sub(r"-?\d{12,}", "a time", repr(partition)))
+        answers.append(re.sub(r"-?\d{12,}", "a time", repr(partition)).replace(f"{kind}-{way}", "the topic"))
     return answers[0], answers[1]
 
 
