@@ -72,7 +72,7 @@ class Connection:
         self._frame: memoryview | None = None  # the buffer of a large one
         self._filled = 0
         self._in_flight: deque[Promise[Reply]] = deque()
-        self._unsent: deque[memoryview | FileSlice] = deque()
+        self._unsent: deque[bytearray | memoryview | FileSlice] = deque()
         self._unsent_bytes = 0
         self._events = READ
         self._is_stopping = False
@@ -237,7 +237,7 @@ class Connection:
     def _enqueue(self, reply: Frame) -> None:
         out, slices = reply
         if not slices:
-            self._unsent.append(memoryview(out))
+            self._unsent.append(out)
             self._unsent_bytes += len(out)
             return
         whole, sent = memoryview(out), 0
@@ -255,21 +255,41 @@ class Connection:
     def _send(self) -> None:
         if self.closed:
             return
-        unsent_bytes = self._unsent_bytes
+        unsent, unsent_bytes = self._unsent, self._unsent_bytes
         try:
-            while self._unsent:
-                if not (self._send_slice() if isinstance(self._unsent[0], FileSlice) else self._send_buffers()):
+            while unsent:
+                if isinstance(unsent[0], FileSlice):
+                    is_sent = self._send_slice()
+                else:
+                    is_sent = self._send_buffer() if len(unsent) == 1 else self._send_buffers()
+                if not is_sent:
                     break
         except OSError as error:
             return self.close(None if error.errno in _PEER_IS_GONE else f"sending failed: {error}")
         if self._unsent_bytes != unsent_bytes:
             self.last_active_ms = self._loop.now_ms()
-        self._watch()
+        if unsent or self._set_aside or self._events != READ or self._is_behind():
+            self._watch()
+
+    def _send_buffer(self) -> bool:
+        """The only one, as it nearly always is; False when the socket takes no more."""
+        only = self._unsent[0]
+        assert not isinstance(only, FileSlice)
+        try:
+            sent = self._socket.send(only)
+        except (BlockingIOError, InterruptedError):
+            return False
+        self._unsent_bytes -= sent
+        if sent < len(only):
+            self._unsent[0] = memoryview(only)[sent:]
+            return False
+        self._unsent.popleft()
+        return True
 
     def _send_buffers(self) -> bool:
         """Sends what stands before the next slice; False when the socket takes no more."""
         unsent = self._unsent
-        buffers: list[memoryview] = []
+        buffers: list[bytearray | memoryview] = []
         for part in unsent:
             if isinstance(part, FileSlice) or len(buffers) == _BUFFERS_PER_SEND:
                 break
@@ -283,7 +303,7 @@ class Connection:
         while sent:
             first = buffers.pop(0)
             if sent < len(first):
-                unsent[0] = first[sent:]
+                unsent[0] = memoryview(first)[sent:]
                 return False
             sent -= len(first)
             unsent.popleft()
