@@ -11,6 +11,8 @@ FUZZ_EXAMPLES ?= 2000000
 DATA_DIR ?= ./data
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+PROFILE_ARGS ?=
+SCENARIO ?= requests
 # An editable install by path: the import hook of the other kind costs a sixth of the broker's start.
 PIP_INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat
 
@@ -19,10 +21,10 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	$$python -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' >/dev/null 2>&1 \
 	&& { echo $$python; break; }; done)
 
-.PHONY: help setup run test lint format fuzz bench compat docs clean
+.PHONY: help setup run test lint format fuzz bench bench-quick profile compat docs clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
 setup: $(VENV)/dev.stamp components ## everything that tests need: .venv, Kafka's jars, other clients
 
@@ -47,8 +49,14 @@ fuzz: $(VENV)/dev.stamp ## the decoders on FUZZ_EXAMPLES generated inputs (milli
 compat: setup ## other people's clients and tools against a broker (BROKER=kafka: against Apache Kafka)
 	$(PY) -m pytest -n 2 --dist loadfile compat_tests $(PYTEST_ARGS)
 
-bench: setup ## Barnabas and Apache Kafka side by side
-	$(PY) -m benchmarks $(BENCH_ARGS)
+bench: setup ## Barnabas and Apache Kafka side by side: everything, some 45 minutes
+	@$(PY) -m benchmarks $(BENCH_ARGS)
+
+bench-quick: setup ## the same in two minutes: few scenarios, two samples
+	@$(PY) -m benchmarks --quick $(BENCH_ARGS)
+
+profile: $(VENV)/dev.stamp ## where our broker's time goes: a flame graph and a table (SCENARIO=requests)
+	@$(PY) -m benchmarks.profile $(SCENARIO) $(PROFILE_ARGS)
 
 docs: $(VENV)/base.stamp ## write the generated pages of docs/ again
 	$(PY) -m barnabas.broker.config_reference > docs/configuration.md

@@ -34,13 +34,16 @@ def main(words: list[str] | None = None) -> int:
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         quick=options.quick,
         samples=options.samples or (2 if options.quick else 5),
+        scale=options.scale,
         machine=machine.described(options.folder),
         systems={system.name: {"version": system.version(), **system.described()} for system in systems},
     )
     print(table.heading(run))
     with tempfile.TemporaryDirectory(prefix="barnabas-bench-", dir=options.folder) as folder:
         program = generator.build()
-        plan = Plan(scenarios, systems, run.samples, options.scale, options.quick, Path(folder), program)
+        plan = Plan(
+            scenarios, systems, run.samples, options.scale, options.quick, Path(folder), program, bool(options.only)
+        )
         progress = table.Progress(sys.stderr)
         try:
             take_samples(plan, run, progress)

@@ -1,6 +1,7 @@
 """What a scenario is handed: one broker on fresh data, and ways to load it, look at it and check it."""
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -58,8 +59,13 @@ class Bench:
 
     @contextmanager
     def loading(self, mode: str, **options: Any) -> Iterator[Load]:
-        with loading(self.program, mode, {"address": self.system.address, **options}) as load:
+        with loading([str(self.program), mode], {"address": self.system.address, **options}) as load:
             yield load
+
+    def python_load(self, client: str, mode: str, **options: Any) -> Outcome:
+        command = [sys.executable, "-m", "benchmarks.python_load", client, mode]
+        with loading(command, {"address": self.system.address, **options}) as load:
+            return self.measured(load.run)
 
     def measured(self, work: Callable[[], Outcome]) -> Outcome:
         used, started = self.cpu_seconds(), time.perf_counter()

@@ -52,16 +52,17 @@ def build() -> Path:
 class Load:
     """One run of the generator: set up when made, under way after `go`, finished with `result`."""
 
-    def __init__(self, program: Path, mode: str, options: dict[str, Any]) -> None:
+    def __init__(self, command: list[str], options: dict[str, Any]) -> None:
         words = [f"{key}={value}" for key, value in options.items()]
         self._popen = subprocess.Popen(
-            [str(program), mode, *words],
+            [*command, *words],
+            cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
         )
-        self._mode = mode
+        self._mode = command[-1]
 
     def wait_until_ready(self) -> None:
         if (line := self._line()) != "ready":
@@ -105,8 +106,8 @@ class Load:
 
 
 @contextmanager
-def loading(program: Path, mode: str, options: dict[str, Any]) -> Iterator[Load]:
-    load = Load(program, mode, options)
+def loading(command: list[str], options: dict[str, Any]) -> Iterator[Load]:
+    load = Load(command, options)
     try:
         load.wait_until_ready()
         yield load

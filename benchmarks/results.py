@@ -43,6 +43,7 @@ class Run:
     started: str
     quick: bool
     samples: int
+    scale: float
     machine: dict[str, str]
     systems: dict[str, dict[str, str]]  # name: version, command, settings
     seconds: float = 0.0

@@ -23,7 +23,7 @@ class Case:
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
     quick: bool = False  # also part of a quick run
-    metrics: tuple[str, ...] = ()  # those this case has; all, if none are named
+    long: bool = False  # only in a run that names the scenario
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,14 @@ class Progress:
 def heading(run: Run) -> str:
     lines = [f"{key}: {value}" for key, value in run.machine.items()]
     lines += [f"{name}: {about['version']}" for name, about in run.systems.items()]
-    kind = f"{run.samples} samples of each figure; medians, with the least and the most in brackets"
-    return "\n".join([*lines, f"quick run: few scenarios, short, {kind}" if run.quick else kind, ""])
+    return "\n".join([*lines, f"{extent(run)}; medians, with the least and the most in brackets", ""])
+
+
+def extent(run: Run) -> str:
+    """What a reader must know before believing a figure."""
+    kind = "a quick run of few cases" if run.quick else "all cases"
+    length = "" if run.scale == 1 else f", samples {run.scale:g} times as long as in a full run"
+    return f"{kind}, {run.samples} sample{'s' * (run.samples != 1)} of each figure{length}"
 
 
 def figures(run: Run) -> str:

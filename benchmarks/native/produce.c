@@ -2,20 +2,23 @@
  *
  * in_flight=N keeps N requests under way over all connections: where there are more connections than that, each next
  * request goes to the next connection. rate=N sends the i-th request i/N seconds after the start and counts its latency from
- * then, so that a broker that stalls is charged for every request that had to wait, not for one. */
+ * then, so that a broker that stalls is charged for every request that had to wait, not for one. stop_on_line=1 ends that
+ * with the next line on stdin. */
 
 #include "wire.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static struct connection *connections;
 static uint32_t connection_count, partitions, records, record_bytes, next_connection;
-static uint64_t *sequences, *turns, requests, sent, replied, rate, started, ends;
+static uint64_t *sequences, *turns, requests, unmeasured_records, sent, replied, rate, started, ends;
 static int64_t *last_offset;
 static int16_t acks;
-static bool rotates;
+static bool rotates, stops_on_line;
 static const char *topic;
 static struct samples latencies, lateness;
 
@@ -76,7 +79,31 @@ static void send_on_time(void) {
         network_flush(connection);
         if (i % 16 == 0)
             network_wait(0);
+        char line;
+        if (stops_on_line && i % 16 == 0 && read(STDIN_FILENO, &line, 1) >= 0)
+            break;
     }
+}
+
+static void send_and_wait(uint32_t in_flight) {
+    for (uint32_t i = 0; i < in_flight && sent < requests; i++) {
+        struct connection *connection = &connections[next_connection++ % connection_count];
+        request_send(connection, now_ns());
+        network_flush(connection);
+    }
+    while (replied < sent)
+        network_wait(now_ns() + 100000000u);
+}
+
+/* So that what the first request to a partition costs is not in the cost of all others. */
+static void send_unmeasured(uint64_t count) {
+    uint64_t wanted = requests;
+    requests = count;
+    ends = UINT64_MAX;
+    send_and_wait(connection_count);
+    unmeasured_records = replied * records;
+    requests = wanted;
+    sent = replied = latencies.count = 0;
 }
 
 void run_produce(void) {
@@ -92,6 +119,7 @@ void run_produce(void) {
     if (rate)
         requests = rate * milliseconds / 1000;
     uint32_t in_flight = (uint32_t)number_option("in_flight", connection_count);
+    stops_on_line = number_option("stop_on_line", 0);
     rotates = in_flight < connection_count;
     sequences = calloc((size_t)connection_count * partitions, sizeof *sequences);
     last_offset = malloc((size_t)connection_count * partitions * sizeof *last_offset);
@@ -101,22 +129,19 @@ void run_produce(void) {
     latencies = samples_new(requests < 20000000 ? requests : 20000000);
     lateness = samples_new(rate ? requests : 0);
     connections = network_open(connection_count, reply_came);
+    send_unmeasured((uint64_t)number_option("before", 0));
     ready();
+    if (stops_on_line)
+        fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK);
 
     started = now_ns();
     ends = milliseconds ? started + milliseconds * 1000000u : UINT64_MAX;
     if (rate)
         send_on_time();
-    else
-        for (uint32_t i = 0; i < in_flight && sent < requests; i++) {
-            request_send(&connections[next_connection % connection_count], now_ns());
-            network_flush(&connections[next_connection++ % connection_count]);
-        }
-    while (replied < sent)
-        network_wait(now_ns() + 100000000u);
+    send_and_wait(rate ? 0 : in_flight);
     uint64_t elapsed = now_ns() - started;
     printf("{\"requests\": %" PRIu64 ", \"records\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"seconds\": %.6f, ", replied,
-           replied * records, replied * records * record_bytes, (double)elapsed / 1e9);
+           replied * records + unmeasured_records, replied * records * record_bytes, (double)elapsed / 1e9);
     if (rate)
         samples_print("late", &lateness);
     samples_print("latency", &latencies);

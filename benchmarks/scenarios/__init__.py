@@ -1,6 +1,24 @@
-"""All scenarios, in the order of the report."""
+"""All scenarios, in the order of the report. Another is an entry in one of these files, or a file and a line here."""
 
 from benchmarks.scenario import Scenario
-from benchmarks.scenarios import throughput
+from benchmarks.scenarios import (
+    groups,
+    latency,
+    python_clients,
+    readers,
+    recovery,
+    requests,
+    start_and_memory,
+    throughput,
+)
 
-SCENARIOS: tuple[Scenario, ...] = (*throughput.SCENARIOS,)
+SCENARIOS: tuple[Scenario, ...] = (
+    *start_and_memory.SCENARIOS,
+    *throughput.SCENARIOS,
+    *requests.SCENARIOS,
+    *latency.SCENARIOS,
+    *readers.SCENARIOS,
+    *groups.SCENARIOS,
+    *recovery.SCENARIOS,
+    *python_clients.SCENARIOS,
+)

@@ -1,0 +1,143 @@
+"""`python -m benchmarks.page [JSON]`: docs/benchmarks.md and its plots, from the figures of one run alone."""
+
+import shutil
+import sys
+from pathlib import Path
+
+from benchmarks import plots, results
+from benchmarks.goals import judge
+from benchmarks.results import CaseResult, Run, ScenarioResult
+from benchmarks.systems import ROOT
+from benchmarks.table import OURS, cells, extent, failed
+
+RESULTS = ROOT / "benchmarks" / "results"
+PUBLISHED = RESULTS / "published.json"
+PAGE = ROOT / "docs" / "benchmarks.md"
+PICTURES = ROOT / "docs" / "benchmarks"
+
+METHOD = """\
+## How it is measured
+
+- Both brokers run on this machine, one at a time, on loopback, as they come: settings are below. Each scenario starts
+  each broker on an empty data directory; the systems take turns, and who is first changes from round to round.
+- Before the first case a broker is warmed up with some seconds of load; before each case dirty pages are written out,
+  and memory is warmed by writing and removing a file of the size that is about to be written: the first touch of cold
+  memory costs more than a broker.
+- The load generator is C. Throughput goes through librdkafka; requests, latencies, many connections and groups
+  through sockets and frames made by hand (`benchmarks/native`), in the versions that librdkafka speaks. Both share
+  the machine's cores with the broker.
+- A figure is the median of its samples; brackets hold the least and the most. CPU is user and system time of the
+  broker's processes and their children. `×` says how many times as good as the other we are: below 1 we lose. `~`
+  marks samples that overlap: no winner.
+- Every record carries its stream, its sequence number and known content, and everything that was acknowledged is read
+  back. A record that is lost, repeated, moved or altered fails the sample, and a case that failed once has no figure.
+  The tests of the harness put a lying proxy before a broker and look for that.
+- Latency at a fixed rate counts from when a request was due, not from when it could be sent (no coordinated
+  omission).
+
+`make bench` runs all of it, `make bench-quick` a few cases in two minutes, `make profile SCENARIO=requests` shows
+where a request's time goes. `python -m benchmarks --list` names the scenarios, `--only NAME` runs one. A scenario is
+an entry in `benchmarks/scenarios/`."""
+
+
+def page(run: Run) -> str:
+    others = ", ".join(name for name in run.systems if name != OURS) or "nobody else"
+    parts = [
+        "# Benchmarks",
+        f"Barnabas and {others} side by side on one machine: {extent(run)}, {run.started[:10]}, {run.seconds / 60:.0f} "
+        "minutes. This page is written by `python -m benchmarks.page` from "
+        "[the figures](../benchmarks/results/published.json).",
+        goals(run),
+        losses(run),
+        *([failures(run)] if run.failures() else []),
+        METHOD,
+        setting(run),
+        "## All figures",
+        *(scenario(run, entry) for entry in run.scenarios),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def goals(run: Run) -> str:
+    judged = judge(run)
+    held = sum(judgement.verdict == "yes" for judgement in judged)
+    rows = [
+        f"| {j.goal.title} | {j.found} | {f'**{j.verdict}**' if j.verdict == 'NO' else j.verdict} |" for j in judged
+    ]
+    heading = f"## Goals: {held} of {len(judged)} hold in this run"
+    return "\n".join([heading, "", "| goal | here | holds |", "|---|--:|---|", *rows])
+
+
+def losses(run: Run) -> str:
+    """Where another system is better and the samples do not overlap."""
+    found = []
+    for entry in run.scenarios:
+        for case in entry.cases:
+            for metric in case.metrics:
+                for other in run.systems:
+                    if other != OURS and (told := lost(case, metric, other)):
+                        found.append(f"| {entry.title}: {case.name} | {metric} | {told} |")
+    if not found:
+        return "## What we lose\n\nNothing, in this run."
+    return "\n".join(["## What we lose", "", "| | | Barnabas | the other |", "|---|---|--:|--:|", *found])
+
+
+def lost(case: CaseResult, metric: str, other: str) -> str | None:
+    ours, theirs = case.figure(metric, OURS), case.figure(metric, other)
+    if ours is None or theirs is None:
+        return None
+    more = case.metrics[metric].more_is_better
+    if not (ours.most < theirs.least if more else ours.least > theirs.most):
+        return None
+    digits = case.metrics[metric].digits
+    return f"{ours.median:,.{digits}f} | {theirs.median:,.{digits}f} ({other})"
+
+
+def failures(run: Run) -> str:
+    return "\n".join(["## What failed", "", *(f"- {failure}" for failure in run.failures())])
+
+
+def setting(run: Run) -> str:
+    rows = [f"| {key} | {value} |" for key, value in run.machine.items()]
+    for name, about in run.systems.items():
+        rows.append(f"| {name} | {about['version']}; `{about['command']}`; {about['settings']} |")
+    return "\n".join(["### This run", "", "| | |", "|---|---|", *rows])
+
+
+def scenario(run: Run, entry: ScenarioResult) -> str:
+    systems = list(run.systems)
+    others = [name for name in systems if name != OURS]
+    drawn = [
+        f"![{plot.title}](benchmarks/{plot.name}.svg)"
+        for plot in plots.PLOTS
+        if plot.scenarios[0] == entry.name and any(plot.metric in case.metrics for case in entry.cases)
+    ]
+    header = ["| | | " + " | ".join([*systems, *(f"vs {name}" for name in others)]) + " |"]
+    rule = ["|---|---|" + "--:|" * (len(systems) + len(others))]
+    rows = []
+    for case in entry.cases:
+        for number, metric in enumerate(case.metrics):
+            name = case.name if number == 0 else ""
+            rows.append(f"| {name} | {metric} | {' | '.join(cells(case, metric, systems))} |")
+        if not case.metrics:
+            told = " | ".join([*(failed(case, system) for system in systems), *("" for _ in others)])
+            rows.append(f"| {case.name} | | {told} |")
+    return "\n".join([f"### {entry.title}", "", entry.method, "", *header, *rule, *rows, "", *drawn]).rstrip()
+
+
+def main(words: list[str]) -> int:
+    source = Path(words[0]) if words else RESULTS / "latest.json"
+    run = results.read(source)
+    if source.resolve() != PUBLISHED:
+        shutil.copyfile(source, PUBLISHED)
+    PAGE.write_text(page(run))
+    PICTURES.mkdir(exist_ok=True)
+    for old in PICTURES.glob("*.svg"):
+        old.unlink()
+    plots.draw(run, PICTURES)
+    print(f"written: {PAGE.relative_to(ROOT)}, {PICTURES.relative_to(ROOT)}/")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,84 @@
+"""Many who read the same, and those who read old data while others write."""
+
+import os
+from pathlib import Path
+
+from benchmarks.bench import Bench, mb_per_s, per_gb
+from benchmarks.generator import Outcome
+from benchmarks.scenario import Case, Figures, Scenario, less, more
+
+WRITE_RATE = 2_000
+
+
+def filled(bench: Bench, size_bytes: float) -> tuple[str, int]:
+    """A topic of 4 partitions and how many records of 1 KB it has."""
+    topic, records = bench.topic(4), bench.scaled(size_bytes / 1000, at_least=4)
+    bench.settle(records * 1000)
+    bench.load("produce-bulk", topic=topic, partitions=4, record_bytes=1000, records=records)
+    return topic, records
+
+
+def fan_out(bench: Bench, case: Case) -> Figures:
+    topic, records = filled(bench, 50e6)
+    reading = {"topic": topic, "partitions": 4, "streams": 4, "expect": records}
+    read = bench.load("read", readers=case.options["groups"], group=f"fan-{topic}", **reading)
+    return {"MB/s to all": mb_per_s(read), "CPU s/GB": per_gb(read)}
+
+
+def backlog(bench: Bench, case: Case) -> Figures:
+    """Writing goes on for as long as reading does, so that its latency is that of writing beside a reader."""
+    old, records = filled(bench, 500e6)
+    new = bench.topic(4)
+    if case.options["cold"]:
+        forget_pages(bench.system.log_dir())
+    reading = {"topic": old, "partitions": 4, "streams": 4, "expect": records}
+    writing = {"topic": new, "partitions": 4, "connections": 16, "rate": WRITE_RATE, "milliseconds": 60_000}
+    with (
+        bench.loading("read", **reading) as reader,
+        bench.loading("produce", stop_on_line=1, **writing) as writer,
+    ):
+
+        def both() -> Outcome:
+            reader.go()
+            writer.go()
+            return reader.result()
+
+        read = bench.measured(both)
+        writer.go()
+        written = writer.result()
+    bench.read_back(new, 4, written)
+    return {
+        "read MB/s": mb_per_s(read),
+        "write p50 ms": written["latency_ms_p50"],
+        "write p99 ms": written["latency_ms_p99"],
+    }
+
+
+def forget_pages(folder: Path) -> None:
+    """Takes the files out of the page cache; needs no rights that others do not have."""
+    os.sync()
+    for path in folder.rglob("*.log"):
+        with path.open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+SCENARIOS = (
+    Scenario(
+        name="fan-out",
+        title="One topic to many groups",
+        method="A topic of 50 MB in records of 1 KB; each group reads all of it over a connection of its own, "
+        "checks it and commits after every fetch.",
+        metrics=(more("MB/s to all"), less("CPU s/GB")),
+        cases=tuple(Case(f"{count} group{'s' * (count > 1)}", {"groups": count}) for count in (1, 8, 64)),
+        measure=fan_out,
+    ),
+    Scenario(
+        name="backlog",
+        title="Reading old data while others write",
+        method=f"A reader takes 500 MB of 1 KB records while 16 connections write {WRITE_RATE:,} records of 100 B a "
+        "second, with the old data in the page cache and without.",
+        metrics=(more("read MB/s"), less("write p50 ms", digits=3), less("write p99 ms", digits=3)),
+        cases=(Case("warm", {"cold": False}), Case("cold", {"cold": True})),
+        measure=backlog,
+    ),
+)

@@ -1,0 +1,75 @@
+"""Start to the first answer, memory, and what a broker costs that does nothing."""
+
+import time
+
+from benchmarks.bench import Bench
+from benchmarks.scenario import Case, Figures, Scenario, less
+
+IDLE_SECONDS = 5
+
+
+def start(bench: Bench, case: Case) -> Figures:
+    return {"start ms": bench.start_seconds * 1000}
+
+
+def memory(bench: Bench, case: Case) -> Figures:
+    return WAYS[case.name](bench)
+
+
+def idle(bench: Bench) -> Figures:
+    seconds = IDLE_SECONDS * min(1, bench.scale)
+    used = bench.cpu_seconds()
+    time.sleep(seconds)
+    return {"RSS MB": bench.rss_mb(), "CPU %": (bench.cpu_seconds() - used) / seconds * 100}
+
+
+def many_connections(bench: Bench) -> Figures:
+    with bench.loading("hold", connections=1000) as held:
+        figures = {"RSS MB": bench.rss_mb()}
+        held.run()
+    return figures
+
+
+def many_partitions(bench: Bench) -> Figures:
+    topic, partitions = bench.topic(1000), 1000
+    produced = bench.load("produce", topic=topic, partitions=partitions, requests=partitions * 4)
+    figures = idle(bench)
+    bench.read_back(topic, partitions, produced)
+    return figures
+
+
+def after_load(bench: Bench) -> Figures:
+    records, topic = bench.scaled(3e6, at_least=4), bench.topic(4)
+    bench.load("produce-bulk", topic=topic, partitions=4, record_bytes=1000, records=records)
+    bench.load("consume-bulk", topic=topic, partitions=4, records=records)
+    return {"RSS MB": bench.rss_mb()}
+
+
+WAYS = {
+    "idle": idle,
+    "1,000 connections": many_connections,
+    "1,000 partitions": many_partitions,
+    "after 3 GB": after_load,
+}
+
+SCENARIOS = (
+    Scenario(
+        name="start",
+        title="Start",
+        method="From the start of the process with an empty data directory to its first answer to Metadata.",
+        metrics=(less("start ms", digits=0),),
+        cases=(Case("empty", quick=True),),
+        measure=start,
+        warm_up=False,
+    ),
+    Scenario(
+        name="memory",
+        title="Memory, and CPU when idle",
+        method="Resident memory of the broker's processes: freshly started, with 1,000 idle connections, with 1,000 "
+        "partitions that were written to, and after 3 GB of 1 KB records came in and went out. CPU is that of 5 s.",
+        metrics=(less("RSS MB", digits=1), less("CPU %")),
+        cases=tuple(Case(name, quick=name == "idle") for name in WAYS),
+        measure=memory,
+        warm_up=False,
+    ),
+)
