@@ -9,10 +9,13 @@ Rules:
 This is the door; `classic_join`, `classic_sync` and `classic_leave` decide, `classic_rebalance` is what they share.
 """
 
+from collections.abc import Mapping
+
 from barnabas.broker.groups.classic_answers import UNKNOWN_MEMBER_ID, join_error
 from barnabas.broker.groups.classic_group import ClassicGroup
 from barnabas.broker.groups.classic_join import ClassicJoin
 from barnabas.broker.groups.classic_leave import ClassicLeave
+from barnabas.broker.groups.classic_member import Protocols
 from barnabas.broker.groups.classic_rebalance import ClassicRebalance
 from barnabas.broker.groups.classic_records import group_from_record, new_group_record
 from barnabas.broker.groups.classic_state import DEAD, EMPTY, PREPARING_REBALANCE, STABLE
@@ -147,12 +150,14 @@ class ClassicGroups:
                 key.group, value, now_ms=self._context.now_ms, on_alive=self._rebalance.start_session
             )
 
-    def adopt(self, group_id: str, reason: str | None) -> None:
-        """A consumer group has become this one by replay. Its members' sessions begin; with a reason, so does a
-        rebalance."""
+    def adopt(self, group_id: str, protocols: Mapping[str, Protocols], reason: str | None) -> None:
+        """A consumer group has become this one by replay, which tells one protocol of each member: here are all. The
+        members' sessions begin; with a reason, so does a rebalance."""
         group = self._context.groups.get(group_id)
         if isinstance(group, ClassicGroup):
             for member in group.members.values():
+                known = protocols.get(member.member_id, member.protocols)
+                group.update(member, known, member.rebalance_timeout_ms, member.session_timeout_ms)
                 self._rebalance.start_session(group, member)
             if reason is not None and group.state is STABLE:
                 self._rebalance.prepare(group, reason)

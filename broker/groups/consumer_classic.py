@@ -85,7 +85,9 @@ class ConsumerClassic:
                 update.reconcile(owned)
             records += self._migration.downgrade_by_replacing(group, replaced, update.member)
             why = f"static member {request.group_instance_id}, the last of the consumer protocol, is a classic one now"
-            return self._departures.downgraded(group, _joined(update), records, why, is_rebalanced=is_stale)
+            return self._departures.downgraded(
+                group, _joined(update), records, why, joining=update.member, is_rebalanced=is_stale
+            )
         update.assign(group_config(self._context, group.group_id).consumer_assignment_interval_ms)
         update.reconcile(owned)
         return Result(_joined(update), records, on_committed=self._after_join(group, update, request, replaced))

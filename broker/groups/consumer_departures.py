@@ -15,7 +15,7 @@ from barnabas.broker.groups.consumer_member import (
 )
 from barnabas.broker.groups.consumer_sessions import REBALANCE, ConsumerSessions
 from barnabas.broker.groups.context import GroupContext
-from barnabas.broker.groups.group_migration import GroupMigration
+from barnabas.broker.groups.group_migration import GroupMigration, protocols_of
 from barnabas.broker.groups.member_update import counted
 from barnabas.broker.groups.result import GroupRecord, Result
 from barnabas.broker.groups.subscriptions import metadata_hash
@@ -84,10 +84,20 @@ class ConsumerDepartures:
         return Result(response, [consumer_records.current_record(group.group_id, away)], on_committed=on_committed)
 
     def downgraded(
-        self, group: ConsumerGroup, response: R, records: list[GroupRecord], why: str, *, is_rebalanced: bool = True
+        self,
+        group: ConsumerGroup,
+        response: R,
+        records: list[GroupRecord],
+        why: str,
+        *,
+        joining: ConsumerMember | None = None,
+        is_rebalanced: bool = True,
     ) -> Result[R]:
-        """The group goes on as a classic one, once the records are written."""
+        """The group goes on as a classic one, once the records are written. They tell the chosen protocol only; until
+        the broker stops, the group knows of the others too."""
         member_ids = list(group.members)
+        members = [*group.members.values(), *([joining] if joining is not None else [])]
+        protocols = {member.member_id: protocols_of(member) for member in members if member.uses_classic_protocol}
 
         def on_committed(error: KafkaError | None) -> None:
             if error is not None:
@@ -95,7 +105,7 @@ class ConsumerDepartures:
             for member_id in member_ids:
                 self.sessions.cancel_all(group.group_id, member_id)
             self.tell(group, f"goes on as a classic group: {why}")
-            self._classic.adopt(group.group_id, why if is_rebalanced else None)
+            self._classic.adopt(group.group_id, protocols, why if is_rebalanced else None)
 
         return Result(response, records, on_committed=on_committed)
 

@@ -15,7 +15,7 @@ from barnabas.broker.groups import consumer_records
 from barnabas.broker.groups.assignors import Partitions
 from barnabas.broker.groups.classic_answers import join_error, sync_error
 from barnabas.broker.groups.classic_group import ClassicGroup
-from barnabas.broker.groups.classic_member import ClassicMember
+from barnabas.broker.groups.classic_member import ClassicMember, Protocols
 from barnabas.broker.groups.classic_records import group_metadata_record
 from barnabas.broker.groups.classic_state import STABLE
 from barnabas.broker.groups.consumer_group import ConsumerGroup
@@ -207,8 +207,12 @@ def _classic_member(member: ConsumerMember) -> ClassicMember:
         client_host=member.client_host,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         session_timeout_ms=member.classic.session_timeout_ms,
-        protocols=tuple([(protocol.name, protocol.metadata) for protocol in member.classic_protocols]),
+        protocols=protocols_of(member),
     )
+
+
+def protocols_of(member: ConsumerMember) -> Protocols:
+    return tuple([(protocol.name, protocol.metadata) for protocol in member.classic_protocols])
 
 
 def _records_of(group: ConsumerGroup) -> list[GroupRecord]:

@@ -148,3 +148,17 @@ def test_a_member_that_has_just_joined_need_not_know_the_protocol_of_a_group_tha
     assert code_of(send(shell, join_request("new", "orders"))) == ErrorCode.NONE
     assert code_of(waiting) == ErrorCode.REBALANCE_IN_PROGRESS
     assert set(group_of(shell).members) == {old.member_id, late.member_id, "new"}
+
+
+def test_a_downgraded_group_knows_every_protocol_of_its_members() -> None:
+    shell = consumer_shell(CONFIG, orders=4)
+    last = Consumer(shell, "new", "orders")
+    last.join()
+    stays = ClassicConsumer(shell, "orders", protocols=("roundrobin", "range"))
+    asked = stays.join().value
+    assert asked is not None
+    stays.member_id = asked.member_id
+    assert code_of(stays.join()) == ErrorCode.NONE
+    last.leave()
+    late = ClassicConsumer(shell, "orders", protocols=("range",))
+    assert code_of(late.join()) == ErrorCode.MEMBER_ID_REQUIRED
