@@ -136,7 +136,7 @@ class Cleaner:
     # ---- which log
 
     def offer(self, topic_partition: TopicPartition, dirty_ratio: float) -> None:
-        if topic_partition not in self.uncleanable:
+        if self.config.log_cleaner_enable and topic_partition not in self.uncleanable:
             self._offered[topic_partition] = dirty_ratio
             self._start_later()
 
@@ -165,14 +165,18 @@ class Cleaner:
 
     def _start_next(self) -> None:
         self._timer = None
-        while self._offered and self._run is None and self.config.log_cleaner_enable:
+        while self._offered and self._run is None:
             topic_partition = max(self._offered, key=self._offered.__getitem__)
             del self._offered[topic_partition]
             log = self._log_of(topic_partition)
             if log is not None and not log.is_closed and not log.is_offline and log.config.compact:
                 self._start(log)
-        if self._run is None:
+        self._rest_or_start()
+
+    def _rest_or_start(self) -> None:
+        if self._run is None and not self._offered:
             self._rests_until_ms = self._clock.now_ms() + self.config.log_cleaner_backoff_ms
+        self._start_later()
 
     # ---- one run
 
@@ -234,10 +238,14 @@ class Cleaner:
         log.log_dir.set_cleaner_offset(log.topic_partition, stats.end_offset, lambda error: self._end(run))
 
     def _end(self, run: _Run) -> None:
+        """What the map had no room for, or what was written meanwhile, may be worth another pass at once."""
         if run is self._run:
             self._run = None
-            run.log.look_at_dirt_at(self._clock.now_ms())
-            self._start_later()
+            try:
+                run.log.look_at_dirt(self._clock.now_ms())
+            except KafkaStorageError:
+                pass  # reported where it was found
+            self._rest_or_start()
 
     def _tell(self, log: Log, stats: "CompactionStats", elapsed_ms: int) -> None:
         name = str(log.topic_partition)
@@ -280,7 +288,7 @@ class Cleaner:
     def _tidied(self, run: _Run) -> None:
         if run is self._run:
             self._run = None
-            self._start_later()
+            self._rest_or_start()
 
 
 def job_of(log: Log, found: Cleanable, config: LogManagerConfig, now_ms: int) -> "CompactionJob":

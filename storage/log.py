@@ -461,7 +461,8 @@ class Log:
         self._deadlines.compaction_ms = min(self._deadlines.compaction_ms, time_ms)
         self._reschedule()
 
-    def _look_at_dirt(self, now_ms: int) -> None:
+    def look_at_dirt(self, now_ms: int) -> None:
+        """Offers itself to the cleaner if that is worth it; if not, it says when it will be."""
         self._deadlines.compaction_ms = NEVER_MS
         if not self._config.compact:
             return
@@ -472,7 +473,7 @@ class Log:
         if found.is_due:
             self._log_dir.cleaner.offer(self.topic_partition, found.dirty_ratio)
         elif found.look_again_ms is not None:
-            self._deadlines.compaction_ms = found.look_again_ms
+            self.look_at_dirt_at(found.look_again_ms)
 
     def swap(self, cleaned: "CleanedSegment", then: Then) -> None:
         """Puts a cleaned segment in its place and calls back. SegmentsChanged if those it replaces are not there."""
@@ -554,7 +555,7 @@ class Log:
         if deadlines.retention_ms <= now_ms:
             self.enforce_retention(now_ms)
         if deadlines.compaction_ms <= now_ms:
-            self._look_at_dirt(now_ms)
+            self.look_at_dirt(now_ms)
         self._reschedule()
 
     # ---- the end

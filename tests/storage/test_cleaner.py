@@ -103,15 +103,18 @@ def test_after_the_longest_lag_the_ratio_does_not_matter():
     assert runs(compacted) == 1
 
 
-def test_the_cleaner_rests_when_nothing_is_left():
-    compacted = CompactedLog(Broker(log_cleaner_backoff_ms=15_000))
+@pytest.mark.parametrize("queued", [False, True])
+def test_the_cleaner_rests_when_nothing_is_left(queued):
+    compacted = CompactedLog(Broker(log_cleaner_backoff_ms=15_000, queued=queued))
     dirty(compacted)
     compacted.clean()
     assert runs(compacted) == 1
     dirty(compacted)
     compacted.broker.clock.advance(14_000)
+    compacted.clean()
     assert runs(compacted) == 1
     compacted.broker.clock.advance(2_000)
+    compacted.clean()
     assert runs(compacted) == 2
 
 
