@@ -17,12 +17,13 @@ COMPRESSED_AT_MOST = 0.8  # of the payload; a client that falls back to sending 
 
 
 class Bench:
-    def __init__(self, system: System, program: Path, folder: Path, scale: float) -> None:
+    def __init__(self, system: System, program: Path, folder: Path, scale: float, topic_prefix: str = "bench") -> None:
         self.system = system
         self.program = program
         self.folder = folder
         self.scale = scale  # 1 in a full run; less makes every sample shorter
         self.start_seconds = 0.0
+        self.topic_prefix = topic_prefix
         self.topics = 0
 
     def scaled(self, amount: float, at_least: int = 1) -> int:
@@ -31,7 +32,7 @@ class Bench:
     def topic(self, partitions: int = 1, **configs: str) -> str:
         """A new one, with leaders that answer. Underscores of the names stand for Kafka's dots."""
         self.topics += 1
-        name = f"bench-{self.topics}"
+        name = f"{self.topic_prefix}-{self.topics}"
         admin.create_topic(
             self.system.address, name, partitions, {key.replace("_", "."): value for key, value in configs.items()}
         )

@@ -54,6 +54,7 @@ void run_produce_bulk(void) {
     set(conf, "acks", text_option("acks", "1"));
     set(conf, "linger.ms", text_option("linger_ms", "5"));
     set(conf, "compression.type", text_option("compression", "none"));
+    set(conf, "batch.num.messages", text_option("batch_records", "10000"));
     set(conf, "batch.size", "1000000");
     set(conf, "message.max.bytes", "1048000");
     set(conf, "queue.buffering.max.kbytes", "262144");

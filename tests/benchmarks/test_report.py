@@ -1,0 +1,111 @@
+"""What is made of the figures: goals, ratios, the page; and what the kernel is asked about processes."""
+
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from benchmarks import page, plots, results, table
+from benchmarks.goals import GOALS, judge
+from benchmarks.processes import cpu_seconds, rss_mb, tree
+from benchmarks.results import CaseResult, Figure, MetricResult, Run, ScenarioResult
+from benchmarks.scenarios import SCENARIOS
+
+
+def run_with(samples: dict[str, list[float]], *, metric: str = "start ms", more_is_better: bool = False) -> Run:
+    run = Run(started="2026-01-01", quick=False, samples=3, scale=1, machine={}, systems={"barnabas": {}, "kafka": {}})
+    for about in run.systems.values():
+        about.update(version="1", command="start", settings="defaults")
+    case = CaseResult("empty", {metric: MetricResult(more_is_better, 0, samples)})
+    run.scenarios.append(ScenarioResult("start", "Start", "How.", {}, [case]))
+    return run
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "more_is_better", "told"),
+    [
+        ([100, 101], [200, 210], True, "0.49× loss"),
+        ([100, 101], [200, 210], False, "2.04×"),
+        ([1, 2], [100, 200], False, "100×"),  # no digits that mean nothing
+        ([100, 300], [200, 250], True, "~0.89×"),  # samples overlap: nobody wins
+    ],
+)
+def test_a_ratio_says_how_many_times_as_good_we_are(
+    ours: list[float], theirs: list[float], more_is_better: bool, told: str
+) -> None:
+    def figure(samples: list[float]) -> Figure:
+        return Figure(sum(samples) / len(samples), min(samples), max(samples))
+
+    assert table.ratio(figure(ours), figure(theirs), more_is_better) == told
+
+
+def test_every_goal_names_a_figure_that_a_full_run_takes() -> None:
+    known = {
+        (scenario.name, case.name, metric.name)
+        for scenario in SCENARIOS
+        for case in scenario.cases
+        if not case.long
+        for metric in scenario.metrics
+    }
+    asked = {(goal.scenario, case, goal.metric) for goal in GOALS for case in (goal.case, goal.case_before) if case}
+    assert asked <= known
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "verdicts"),
+    [
+        ([100.0], [3000.0], ["yes", "yes"]),
+        ([130.0], [3000.0], ["NO", "yes"]),  # 23 times faster, and yet too slow
+        ([110.0], [2000.0], ["yes", "NO"]),
+        ([110.0], [], ["yes", "not measured"]),  # nobody to compare with
+        ([], [2000.0], ["not measured", "not measured"]),
+    ],
+)
+def test_goals_are_judged_by_the_figures(ours: list[float], theirs: list[float], verdicts: list[str]) -> None:
+    judged = judge(run_with({"barnabas": ours, "kafka": theirs}))
+    assert [judgement.verdict for judgement in judged[:2]] == verdicts
+
+
+def test_a_system_that_failed_once_has_no_figure_and_meets_no_goal() -> None:
+    run = run_with({"barnabas": [1.0, 1.0], "kafka": [3000.0]})
+    run.scenarios[0].cases[0].failures["barnabas"] = ["a record was lost"]
+    assert judge(run)[0].verdict == "not measured"
+    assert "FAILED" in table.figures(run)
+    assert "a record was lost" in page.page(run)
+
+
+def test_the_page_says_what_we_lose() -> None:
+    assert "Nothing, in this run" in page.page(run_with({"barnabas": [1.0], "kafka": [2.0]}))
+    assert "| Start: empty | start ms | 3 | 2 (kafka) |" in page.page(run_with({"barnabas": [3.0], "kafka": [2.0]}))
+
+
+def test_a_run_is_read_as_it_was_saved(tmp_path: Path) -> None:
+    run = run_with({"barnabas": [1.0], "kafka": [2.0]})
+    results.save(run, tmp_path / "run.json")
+    assert results.read(tmp_path / "run.json") == run
+
+
+def test_plots_are_whole_drawings(tmp_path: Path) -> None:
+    drawn = plots.draw(run_with({"barnabas": [80.0, 90.0], "kafka": [2500.0]}), tmp_path)
+    assert [path.name for path in drawn] == ["start.svg"]
+    texts = [element.text for element in ElementTree.parse(drawn[0]).iter() if element.tag.endswith("text")]
+    assert {"barnabas", "kafka", "empty", "2,000"} <= set(texts)
+
+
+def test_the_page_in_docs_is_made_of_the_published_figures() -> None:
+    assert page.PAGE.read_text() == page.page(results.read(page.PUBLISHED))
+
+
+def test_cpu_and_memory_are_those_of_a_process_and_its_children() -> None:
+    burn = "import time\nwhile time.process_time() < 0.15: pass"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}]); print(1, flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", parent], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        pids = tree(process.pid)
+        assert pids == [process.pid]  # the child has ended; its time is not lost
+        assert cpu_seconds(pids) >= 0.15
+        assert rss_mb(pids) > 1
+        process.communicate(b"\n")
