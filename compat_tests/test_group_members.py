@@ -1,4 +1,4 @@
-"""Who belongs to a group: static members, killed ones, patterns, clients of all kinds, groups between protocols."""
+"""Who belongs to a group, and to what: static members, members that are killed, subscriptions by pattern."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import pytest
 
 from compat_tests.conftest import Drivers
 from compat_tests.groups import Group, Kind, Topic, classic, eventually, new_protocol
-from compat_tests.harness import CLIENTS, Driver
+from compat_tests.harness import Driver
 
 STATIC = {
     "kafka-python-3": classic("kafka-python-3", "range"),
@@ -107,44 +107,3 @@ def test_a_pattern_finds_the_topics_that_match_it(
     if not broker_matches and not kind.client.startswith("kafka-python"):
         third = Topic(writer, f"{group.name}-matches-3", 2)
         group.wait_until_shared(first.name, second.name, third.name, partitions=2)
-
-
-def test_clients_of_all_kinds_share_one_group(group: Group, drivers: Drivers) -> None:
-    topic = Topic(drivers["kafka-python-3"], group.name, 2 * len(CLIENTS))
-    for client in CLIENTS:
-        group.join(classic(client.name, "range"), topic.name)
-    topic.write()
-    states = group.wait_until_shared(topic.name, partitions=topic.partitions)
-    assert {len(state["assignment"]) for state in states} == {2}
-    group.wait_until_read(topic.written)
-
-
-MIGRATIONS = {
-    "java-4.3, range": (classic("java-4.3", "range"), new_protocol("java-4.3", "range")),
-    "java-4.3, cooperative": (classic("java-4.3", "cooperative-sticky"), new_protocol("java-4.3")),
-    "java-3.9, eager": (classic("java-3.9", "sticky"), new_protocol("java-3.9")),
-    "confluent": (classic("confluent-kafka", "cooperative-sticky"), new_protocol("confluent-kafka")),
-}
-
-
-@pytest.mark.parametrize(("old", "new"), MIGRATIONS.values(), ids=MIGRATIONS)
-def test_a_group_moves_to_the_consumer_protocol_and_back_member_by_member(
-    old: Kind, new: Kind, group: Group, topic: Topic, drivers: Drivers
-) -> None:
-    def type_of_the_group() -> str:
-        kind: str = drivers["java-4.3"].ask("describe_group", group=group.name)["type"]
-        return kind
-
-    for _ in range(2):
-        group.join(old, topic.name)
-    group.wait_until_shared(topic.name)
-    for kind, during, after in ((new, "Consumer", "Consumer"), (old, "Consumer", "Classic")):
-        for leaving in list(group.members):
-            group.join(kind, topic.name)
-            group.wait_until_shared(topic.name)
-            assert type_of_the_group() == during
-            leaving.leave()
-            topic.write(2)
-            group.wait_until_shared(topic.name)
-            group.wait_until_read(topic.written)
-        assert type_of_the_group() == after
