@@ -18,19 +18,23 @@ from barnabas.protocol.errors import KafkaError, ProtocolError
 from barnabas.protocol.frame import SIZE_BYTES, encode_response
 from barnabas.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from barnabas.protocol.primitives import read_uvarint
-from barnabas.protocol.records import HEADER_BYTES, MAGIC
+from barnabas.protocol.records import MAGIC
 from barnabas.replication.image import INTERNAL_TOPICS
 from barnabas.storage.log import AppendInfo
 from barnabas.storage.seams import Clock
 
-VERSIONS = range(9, 13)
-"""The flexible ones in which a topic has its name."""
+VERSIONS = range(7, 13)
+"""Those in which a topic has its name, and which know every codec."""
+_FLEXIBLE_SINCE = 9
 
 _HEADER = Struct(">hhih")  # api key, version, correlation id, length of the client id
-_START = Struct(">BBhiBB")  # tags of the header, transactional id, acks, timeout, count of topics, length of a name
-_PARTITION = Struct(">Bi")  # count of partitions, index
+_START = Struct(">hhiih")  # length of the transactional id, acks, timeout, count of topics, length of a name
+_PARTITION = Struct(">iii")  # count of partitions, index, length of the records
+_NO_STRING = -1
+_FLEXIBLE_START = Struct(">BBhiBB")  # the same behind the tags of the header
+_FLEXIBLE_PARTITION = Struct(">Bi")  # count of partitions, index; the length of the records has a length of its own
+_FLEXIBLE_ONE = 2  # as compact arrays count
 _NO_TAGS = b"\0\0\0"  # of the partition, the topic and the request
-_ONE = 2  # as compact arrays count
 _ONE_BYTE_MAX = 0x7F
 _MAGIC_AT = 16
 _ATTRIBUTES_AT = 22
@@ -41,6 +45,8 @@ _FIELDS = Struct(">ihqqq")  # index, error code, base offset, log append time, l
 _MARKS = (0x1112_1314, 0x2122, 0x3132_3334_3536_3738, 0x4142_4344_4546_4748, 0x5152_5354_5556_5758)
 _START_OF_REPLY = 2 * SIZE_BYTES  # size, correlation id
 
+Found = tuple[int, int, str, int, memoryview]
+"""Acks, timeout, topic, index, batch."""
 Template = tuple[Struct, int, bytes, bytes]
 """How a reply is laid out, the size that it tells, and what stands before and behind its numbers."""
 
@@ -57,19 +63,13 @@ class QuickProduce:
         """The answer to a frame that begins as a Produce does; None for what is to go the general way."""
         try:
             _, version, correlation_id, length = _HEADER.unpack_from(frame)
+            if version not in VERSIONS:
+                return None
             position = _HEADER.size + (length if length > 0 else 0)
-            tags, transactional_id, acks, timeout_ms, topics, length = _START.unpack_from(frame, position)
-            if version not in VERSIONS or tags or transactional_id or topics != _ONE or length > _ONE_BYTE_MAX:
+            found = (_find_flexible if version >= _FLEXIBLE_SINCE else _find)(frame, position)
+            if found is None:
                 return None
-            position += _START.size
-            end = position + length - 1
-            topic = str(frame[position:end], "utf-8")
-            partitions, index = _PARTITION.unpack_from(frame, end)
-            size, start = read_uvarint(frame, end + _PARTITION.size)
-            end = start + size - 1
-            if partitions != _ONE or size <= HEADER_BYTES or frame[end:] != _NO_TAGS:
-                return None
-            batch = frame[start:end]
+            acks, timeout_ms, topic, index, batch = found
             if batch[_MAGIC_AT] != MAGIC or batch[_ATTRIBUTES_AT] & _TRANSACTIONAL_OR_CONTROL:
                 return None
             if (acks != 1 and acks != -1) or topic in INTERNAL_TOPICS:
@@ -105,6 +105,31 @@ class QuickProduce:
             self._templates.clear()
         template = self._templates[topic, version] = (layout, len(whole) - SIZE_BYTES, head, tail)
         return template
+
+
+def _find(frame: memoryview, position: int) -> Found | None:
+    transactional_id, acks, timeout_ms, topics, length = _START.unpack_from(frame, position)
+    position += _START.size
+    end = position + length
+    partitions, index, size = _PARTITION.unpack_from(frame, end)
+    start = end + _PARTITION.size
+    if transactional_id != _NO_STRING or topics != 1 or partitions != 1 or start + size != len(frame):
+        return None
+    return acks, timeout_ms, str(frame[position:end], "utf-8"), index, frame[start:]
+
+
+def _find_flexible(frame: memoryview, position: int) -> Found | None:
+    tags, transactional_id, acks, timeout_ms, topics, length = _FLEXIBLE_START.unpack_from(frame, position)
+    if tags or transactional_id or topics != _FLEXIBLE_ONE or length > _ONE_BYTE_MAX:
+        return None
+    position += _FLEXIBLE_START.size
+    end = position + length - 1
+    partitions, index = _FLEXIBLE_PARTITION.unpack_from(frame, end)
+    size, start = read_uvarint(frame, end + _FLEXIBLE_PARTITION.size)
+    records_end = start + size - 1
+    if partitions != _FLEXIBLE_ONE or frame[records_end:] != _NO_TAGS:
+        return None
+    return acks, timeout_ms, str(frame[position:end], "utf-8"), index, frame[start:records_end]
 
 
 def _response(

@@ -97,7 +97,7 @@ def both(client: RawClient, kind: str, version: int, **options: Any) -> tuple[st
     return answers[0], answers[1]
 
 
-@pytest.mark.parametrize("version", [8, 9, 12])
+@pytest.mark.parametrize("version", [6, 7, 8, 9, 12])
 @pytest.mark.parametrize("kind", CONFIGS)
 @pytest.mark.parametrize("name", BATCHES)
 def test_a_batch_is_answered_alike(client: RawClient, kind: str, name: str, version: int) -> None:
@@ -156,7 +156,8 @@ def test_the_usual_produce_goes_the_quick_way(broker: Broker) -> None:
 @pytest.mark.parametrize(
     ("why", "request_", "version"),
     [
-        ("not flexible", request_of(), 8),
+        ("an older version", request_of(), 6),
+        ("topic ids", request_of(), 13),
         ("a transactional id", request_of(transactional_id="mine"), 9),
         ("no answer is wanted", request_of(acks=0), 9),
         ("nonsense", request_of(acks=7), 9),
@@ -164,6 +165,10 @@ def test_the_usual_produce_goes_the_quick_way(broker: Broker) -> None:
         ("two topics", request_of(topic_data=[*request_of().topic_data, *request_of("plain-general").topic_data]), 9),
         ("two partitions", produce_request("plain-quick", {0: good(), 1: good()}), 9),
         ("no records", produce_request("plain-quick", {0: None}), 9),
+        ("no topic", request_of(topic_data=()), 8),
+        ("a transactional id", request_of(transactional_id="mine"), 8),
+        ("two partitions", produce_request("plain-quick", {0: good(), 1: good()}), 8),
+        ("no records", produce_request("plain-quick", {0: None}), 8),
         ("no such topic", request_of("nowhere"), 9),
         ("the broker's own", request_of("__consumer_offsets"), 9),
     ],
@@ -172,7 +177,8 @@ def test_what_is_unusual_goes_the_general_way(broker: Broker, why: str, request_
     assert quickly(broker, encode_request(request_, version, 1, "test")[4:]) is None, why
 
 
-def test_no_cut_of_a_frame_is_taken_for_whole(broker: Broker) -> None:
-    frame = bytes(encode_request(request_of(), 9, 1, "test")[4:])
+@pytest.mark.parametrize("version", [8, 9])
+def test_no_cut_of_a_frame_is_taken_for_whole(broker: Broker, version: int) -> None:
+    frame = bytes(encode_request(request_of(), version, 1, "test")[4:])
     for size in range(2, len(frame)):
         assert quickly(broker, frame[:size]) is None, size
