@@ -23,6 +23,9 @@ from barnabas.storage.seams import Clock, Report, Timer
 
 R = TypeVar("R")
 
+_HASHES_MAX = 10_000
+_HASHED_ID_MAX = 255
+
 
 class GroupCoordinator:
     def __init__(
@@ -44,6 +47,7 @@ class GroupCoordinator:
         self._config = config
         self._image = image
         self._runners: dict[int, ShardRunner] = {}
+        self._hashes: dict[str, int] = {}
         self._unloaded: deque[int] = deque()
         self._expiry: Timer | None = None
 
@@ -54,7 +58,19 @@ class GroupCoordinator:
         topic = self._image().topic(GROUP_METADATA_TOPIC)
         if topic is None:
             raise NotCoordinator("there is no group yet, and no topic to store one: look for the coordinator first")
-        return partition_for(group_id, len(topic.partitions))
+        number = self._hashes.get(group_id)
+        if number is None:
+            number = self._remember_hash(group_id)
+        return number % len(topic.partitions)
+
+    def _remember_hash(self, group_id: str) -> int:
+        """A heartbeat costs little more than the hash of its group's id."""
+        number = java_hash(group_id)
+        if len(self._hashes) >= _HASHES_MAX:
+            self._hashes.clear()
+        if len(group_id) <= _HASHED_ID_MAX:
+            self._hashes[group_id] = number
+        return number
 
     def run(self, group_id: str, decide: Decide[R]) -> Promise[R]:
         """The answer to a decision on that group, once it is true; fails with what the client must be told."""
@@ -167,12 +183,12 @@ def _expired(shard: GroupShard) -> Result[None]:
     return shard.expire()
 
 
-def partition_for(group_id: str, partitions: int) -> int:
-    """Where Kafka looks for the group: by the hash code of a Java string."""
+def java_hash(text: str) -> int:
+    """The absolute value of a Java string's hash code, by which Kafka finds the partition of a group."""
     number = 0
-    units = group_id.encode("utf-16-be", "surrogatepass")
+    units = text.encode("utf-16-be", "surrogatepass")
     for position in range(0, len(units), 2):
         number = (31 * number + (units[position] << 8 | units[position + 1])) & 0xFFFF_FFFF
     if number & 0x8000_0000:  # the absolute value of a negative one; the smallest has none and counts as 0
         number = (-number) & 0x7FFF_FFFF
-    return number % partitions
+    return number

@@ -1,24 +1,21 @@
-"""Which partition a group belongs to."""
+"""By which number Kafka finds the partition of a group."""
 
 import pytest
 
-from barnabas.broker.groups.coordinator import partition_for
+from barnabas.broker.groups.coordinator import java_hash
 
 
 @pytest.mark.parametrize(
-    ("group_id", "partitions", "expected"),
+    ("group_id", "expected"),
     [
-        ("", 50, 0),
-        ("a", 50, 97 % 50),
-        ("orders", 50, 1008770331 % 50),  # -1008770331
-        ("simple", 50, 902286926 % 50),  # its hash code is -902286926
-        ("polygenelubricants", 50, 0),  # the smallest number there is, which has no absolute value
-        ("grüße", 50, 98768023 % 50),
-        ("\N{PARTY POPPER}", 50, (0xD83C * 31 + 0xDF89) % 50),  # two units
-        ("orders", 1, 0),
+        ("", 0),
+        ("a", 97),
+        ("orders", 1_008_770_331),  # of -1008770331
+        ("simple", 902_286_926),  # of -902286926
+        ("polygenelubricants", 0),  # of the smallest number there is, which has no absolute value
+        ("grüße", 98_768_023),
+        ("\N{PARTY POPPER}", 0xD83C * 31 + 0xDF89),  # two units
     ],
 )
-def test_a_group_belongs_to_the_partition_where_kafka_looks_for_it(
-    group_id: str, partitions: int, expected: int
-) -> None:
-    assert partition_for(group_id, partitions) == expected
+def test_a_group_is_found_by_the_hash_code_of_a_java_string(group_id: str, expected: int) -> None:
+    assert java_hash(group_id) == expected
