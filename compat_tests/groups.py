@@ -76,7 +76,7 @@ class Group:
         assign: list[tuple[str, int]] | None = None,
         commits: bool = True,
         driver: Driver | None = None,
-        **more: Any,
+        settings: dict[str, Any] | None = None,
     ) -> Member:
         self.made += 1
         member = Member(driver or self.driver_of(kind.client), self, f"{self.name}-{self.made}")
@@ -84,7 +84,7 @@ class Group:
             "join",
             member=member.name,
             group=self.name,
-            settings={**kind.settings, **more},
+            settings={**kind.settings, **(settings or {})},
             topics=[topics] if isinstance(topics, str) else topics,
             pattern=pattern,
             broker_matches=broker_matches,
@@ -115,7 +115,8 @@ class Group:
             sizes = [len(state["assignment"]) for state in states]
             return states if owned == wanted and max(sizes) - min(sizes) <= 1 else None
 
-        return self._wait(shared, f"{len(self.members)} members share {topics}")
+        states: list[dict[str, Any]] = self._wait(shared, f"{len(self.members)} members share {topics}")
+        return states
 
     def wait_until_read(self, records: Iterable[tuple[str, int, int]]) -> None:
         """Until the records were seen, every one exactly once."""

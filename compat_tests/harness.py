@@ -134,7 +134,7 @@ class Driver:
         self.bootstrap = bootstrap
         self.log = log
         self.process: subprocess.Popen[str] | None = None
-        self.turn = threading.Lock()
+        self.turn = threading.Lock()  # tests may ask from several threads
 
     def ask(self, op: str, **fields: Any) -> dict[str, Any]:
         with self.turn:

@@ -37,7 +37,7 @@ def offset(topic: Topic, partition: int, value: int, metadata: str = "") -> dict
 @pytest.mark.parametrize("watcher", NAMES, indirect=True)
 def test_a_group_is_listed_and_described_with_its_members(watcher: Driver, group: Group, topic: Topic) -> None:
     for _ in range(2):
-        group.join(classic("confluent-kafka", "range"), topic.name, **{"client.id": "seen"})
+        group.join(classic("confluent-kafka", "range"), topic.name, settings={"client.id": "seen"})
     states = group.wait_until_shared(topic.name)
 
     (listed,) = [found for found in watcher.ask("list_groups")["groups"] if found["group"] == group.name]
@@ -146,8 +146,8 @@ def test_an_unknown_group_is_not_found_by_newer_clients(watcher: Driver) -> None
 
 def test_a_static_member_is_removed_from_outside(drivers: Drivers, group: Group, topic: Topic) -> None:
     kind = classic("java-4.3", "range")
-    gone = group.join(kind, topic.name, **{"group.instance.id": "gone", "session.timeout.ms": 60_000})
-    stays = group.join(kind, topic.name, **{"group.instance.id": "stays"})
+    gone = group.join(kind, topic.name, settings={"group.instance.id": "gone", "session.timeout.ms": 60_000})
+    stays = group.join(kind, topic.name, settings={"group.instance.id": "stays"})
     group.wait_until_shared(topic.name)
     gone.leave()  # its session goes on
     drivers["java-4.3"].ask("remove_static_member", group=group.name, group_instance_id="gone")

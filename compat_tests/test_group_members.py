@@ -25,12 +25,12 @@ KEEP_IT_TO_THEMSELVES = ("kafka-python-3", "aiokafka")
 
 @pytest.mark.parametrize("kind", STATIC.values(), ids=STATIC)
 def test_a_static_member_comes_back_without_disturbing_the_others(kind: Kind, group: Group, topic: Topic) -> None:
-    away = group.join(kind, topic.name, **{"group.instance.id": "one"})
-    other = group.join(kind, topic.name, **{"group.instance.id": "two"})
+    away = group.join(kind, topic.name, settings={"group.instance.id": "one"})
+    other = group.join(kind, topic.name, settings={"group.instance.id": "two"})
     before, undisturbed = group.wait_until_shared(topic.name)
 
     away.leave()
-    back = group.join(kind, topic.name, **{"group.instance.id": "one"})
+    back = group.join(kind, topic.name, settings={"group.instance.id": "one"})
     eventually(lambda: back.partitions() == before["assignment"], "its partitions are back", back.state)
     for what in ("assignment", "generation", "revocations"):
         assert other.state()[what] == undisturbed[what], what
@@ -39,7 +39,7 @@ def test_a_static_member_comes_back_without_disturbing_the_others(kind: Kind, gr
 
     if kind.client in KEEP_IT_TO_THEMSELVES:
         return
-    intruder = group.join(kind, topic.name, **{"group.instance.id": "two"})
+    intruder = group.join(kind, topic.name, settings={"group.instance.id": "two"})
     # The classic protocol believes the newcomer, the consumer protocol the one who is there.
     refused = intruder if "group.protocol" in kind.settings else other
     error = eventually(lambda: refused.state()["error"], "one of the two is refused", group.states)
@@ -63,8 +63,8 @@ def test_the_partitions_of_a_killed_member_move_when_its_session_ends(
         configs = {f"consumer.{key}": str(value) for key, value in session.items()}
         drivers["confluent-kafka"].ask("alter_group_configs", group=group.name, configs=configs)
         session = {}
-    doomed = group.join(kind, topic.name, driver=another(kind.client), **session)
-    group.join(kind, topic.name, **session)
+    doomed = group.join(kind, topic.name, driver=another(kind.client), settings=session)
+    group.join(kind, topic.name, settings=session)
     group.wait_until_shared(topic.name)
     topic.write()
     group.wait_until_read(topic.written)

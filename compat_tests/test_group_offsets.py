@@ -42,6 +42,7 @@ def test_a_consumer_without_a_subscription_commits_and_finds_it_again(kind: Kind
     partition = (topic.name, 0)
     consumer = group.join(kind, assign=[partition], commits=False)
     assert consumer.committed(partition) == [None]
+    eventually(lambda: len(consumer.state()["records"]) == 5, "everything is read", consumer.state)
 
     consumer.commit(offset(topic, 3, "halfway", leader_epoch=0))
     (committed,) = consumer.committed(partition)
@@ -49,7 +50,6 @@ def test_a_consumer_without_a_subscription_commits_and_finds_it_again(kind: Kind
 
     consumer.commit(offset(topic, 4), asynchronous=True)
     eventually(lambda: consumer.committed(partition)[0]["offset"] == 4, "the later commit is found")  # type: ignore[index]
-    eventually(lambda: len(consumer.state()["records"]) == 5, "everything is read", consumer.state)
     consumer.driver.ask("seek_to_committed", member=consumer.name, partitions=[partition])
     eventually(lambda: len(consumer.state()["records"]) == 6, "the last record is read again", consumer.state)
     consumer.leave()

@@ -23,9 +23,8 @@ Row = tuple[str, ...]
 class Tools:
     """The tools inside the driver of their version, and the three groups that they are asked about."""
 
-    def __init__(self, drivers: Drivers, topic: Topic) -> None:
+    def __init__(self, drivers: Drivers) -> None:
         self.drivers = drivers
-        self.topic = topic
         self.old, self.new, self.empty = (Group(drivers.__getitem__, name) for name in ("old", "new", "empty"))
 
     def run(self, tool: str, *arguments: str) -> str:
@@ -52,14 +51,14 @@ class Tools:
 def tools(drivers: Drivers) -> Iterator[Tools]:
     """A group of each protocol with one member that read everything, and an empty one that read all but the last."""
     topic = Topic(drivers["kafka-python-3"], TOPIC, PARTITIONS)
-    tools = Tools(drivers, topic)
+    tools = Tools(drivers)
     topic.write(WRITTEN - 1)
     tools.empty.join(classic("java-4.3", "range"), TOPIC)
     tools.empty.wait_until_read(topic.written)
     tools.empty.leave()
     topic.write(1)
-    tools.old.join(classic("java-4.3", "range"), TOPIC, **{"client.id": "client"})
-    tools.new.join(new_protocol("java-4.3"), TOPIC, **{"client.id": "client"})
+    tools.old.join(classic("java-4.3", "range"), TOPIC, settings={"client.id": "client"})
+    tools.new.join(new_protocol("java-4.3"), TOPIC, settings={"client.id": "client"})
     for group in (tools.old, tools.new):
         group.wait_until_shared(TOPIC, partitions=PARTITIONS)
         group.wait_until_read(topic.written)
@@ -168,7 +167,7 @@ def test_what_is_not_there_or_in_use_is_said(tools: Tools) -> None:
         (["--by-duration", "PT1H"], 0),
     ],
 )
-def test_offsets_are_reset(tools: Tools, request: pytest.FixtureRequest, scenario: list[str], offset: int) -> None:
+def test_offsets_are_reset(tools: Tools, scenario: list[str], offset: int) -> None:
     assert tools.reset("empty", "--topic", TOPIC, "--to-offset", "4", "--execute")
     rows = {("empty", TOPIC, str(partition), str(offset)) for partition in range(PARTITIONS)}
     assert tools.reset("empty", "--topic", TOPIC, *scenario, "--dry-run") == rows

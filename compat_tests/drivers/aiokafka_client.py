@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
+from aiokafka.admin import NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka_groups import GROUPS
+from aiokafka_groups import GROUPS, with_admin
 from json_lines import LARGEST_BYTES, Answer, Request, headers_in, record_out, serve, to_bytes
 
 
@@ -100,18 +100,6 @@ def offsets(request: Request) -> Answer:
         }
 
     return asyncio.run(with_consumer(request, look))
-
-
-def with_admin(request: Request, action: Callable[[AIOKafkaAdminClient], Awaitable[Any]]) -> Any:
-    async def run() -> Any:
-        admin = AIOKafkaAdminClient(bootstrap_servers=request["bootstrap"])
-        await admin.start()
-        try:
-            return await action(admin)
-        finally:
-            await admin.close()
-
-    return asyncio.run(run())
 
 
 def refuse_errors(topic_errors: Any) -> Answer:

@@ -6,8 +6,8 @@ from typing import Any
 import kafka
 from json_lines import LARGEST_BYTES, Answer, Request, headers_in, record_out, serve, to_bytes
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewPartitions, NewTopic
-from kafka_python_groups import GROUPS
+from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
+from kafka_python_groups import GROUPS, with_admin
 
 VERSION_2 = kafka.__version__.startswith("2.")
 
@@ -106,14 +106,6 @@ def offsets(request: Request) -> Answer:
         }
     finally:
         reader.close()
-
-
-def with_admin(request: Request, action: Any) -> Any:
-    admin = KafkaAdminClient(bootstrap_servers=request["bootstrap"])
-    try:
-        return action(admin)
-    finally:
-        admin.close()
 
 
 def create_topic(request: Request) -> Answer:

@@ -85,7 +85,7 @@ def main(bootstrap_servers: str, group: str, topic: str, session_timeout_ms: str
         if message.error() is not None:
             raise KafkaException(message.error())
         tell(partition=message.partition(), offset=message.offset())
-        consumer.commit(message, asynchronous=False)
+        consumer.commit(message=message, asynchronous=False)
     consumer.close()
 
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -36,10 +37,14 @@ def create_topic(broker: BrokerProcess, name: str, partitions: int) -> None:
 def produce(broker: BrokerProcess, topic: str, partitions: int, numbers: range) -> None:
     """One record per number, the partitions in turn."""
     errors: list[object] = []
+
+    def delivered(error: object, _message: Message) -> None:
+        if error is not None:
+            errors.append(error)
+
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 5})
     for number in numbers:
-        partition = number % partitions
-        producer.produce(topic, b"%d" % number, partition=partition, on_delivery=lambda e, _: e and errors.append(e))
+        producer.produce(topic, b"%d" % number, partition=number % partitions, on_delivery=delivered)
     assert producer.flush(30) == 0
     assert not errors
 
@@ -87,7 +92,7 @@ class Polled:
         for _ in range(count):
             while (message := self.poll(0.1)) is None:
                 assert time.monotonic() < deadline, f"{len(self.processed)} records and then nothing"
-            self.processed.append(int(message.value()))
+            self.processed.append(int(message.value() or b""))
             last = message
         assert last is not None
         self.consumer.commit(asynchronous=False)
@@ -231,7 +236,7 @@ def test_ten_kills_of_the_broker_lose_no_commit_and_end_no_generation(
         broker.start()
         for member in members:
             member.reconnect()
-            wait_until(lambda member=member: settled(member), "its session goes on")
+            wait_until(partial(settled, member), "its session goes on")
         assert members[0].committed("topic") == {("topic", 0): offset}
     assert {member.generation_id for member in members} == {generation_id}
     assert [member.leave().error_code for member in members] == [0, 0, 0]
