@@ -1,6 +1,6 @@
 """Groups over the wire: every API in every version, sessions and retention on a clock that the tests move."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -512,3 +512,37 @@ def test_a_fetch_of_everything_gives_the_ids_of_topics(client: RawClient, group_
     group = OffsetFetchRequestGroup(group_id=group_id, topics=None)
     (fetched,) = client.call(OffsetFetchRequest(groups=[group]), 10).groups
     assert [topic.topic_id for topic in fetched.topics] == [client.topic_id("orders")]
+
+
+def test_when_one_of_ten_leaves_one_round_of_heartbeats_is_enough(
+    members: Callable[..., Member], group_id: str
+) -> None:
+    """Members that send their heartbeats promptly have everything again within one interval."""
+    ten = [members(group_id) for _ in range(10)]
+    ten[0].join_alone()
+    for member in ten[1:]:
+        member.send_join()
+        member.joined()
+        member.send_join()
+    assert wait_for_rebalance(ten[0]) == ErrorCode.REBALANCE_IN_PROGRESS
+    join_together(ten[:1], ten[1:])
+    ten[9].leave()
+    rest = ten[:9]
+    assert {member.heartbeat() for member in rest} == {ErrorCode.REBALANCE_IN_PROGRESS}
+    join_together(rest, ())
+    assert {member.heartbeat() for member in rest} == {0}
+    assert len(next(member for member in rest if member.is_leader).members) == 9
+
+
+def join_together(to_ask: Sequence[Member], asked: Sequence[Member]) -> None:
+    """Every one of them joins, and fetches what the leader gives it."""
+    for member in to_ask:
+        member.send_join()
+    everybody = [*to_ask, *asked]
+    assert {member.joined().error_code for member in everybody} == {0}
+    leader = next(member for member in everybody if member.is_leader)
+    for member in everybody:
+        member.send_sync({each.member_id: each.member_id.encode() for each in everybody} if member is leader else None)
+    assert [member.client.receive().assignment for member in everybody] == [
+        member.member_id.encode() for member in everybody
+    ]
