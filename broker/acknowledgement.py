@@ -1,6 +1,7 @@
 """The answer to a Produce whose appends are not all committed yet."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from barnabas.broker.partition import Committed, Partition
 from barnabas.broker.promise import Promise
@@ -9,7 +10,24 @@ from barnabas.protocol.messages.produce import PartitionProduceResponse, Produce
 from barnabas.storage.log import AppendInfo
 from barnabas.storage.seams import Clock
 
+T = TypeVar("T")
 Waiting = tuple[Partition, AppendInfo, PartitionProduceResponse]
+
+
+def when_one_committed(
+    clock: Clock, partition: Partition, info: AppendInfo, timeout_ms: int, answer: Callable[[KafkaError | None], T]
+) -> Promise[T]:
+    """A promise of what `answer` says when the append is committed, or to the error if it is not in time."""
+    promise: Promise[T] = Promise()
+
+    def settle(error: KafkaError | None) -> None:
+        if not promise.done:
+            timer.cancel()
+            promise.resolve(answer(error))
+
+    timer = clock.call_later(timeout_ms, lambda: settle(_too_late()))
+    partition.when_committed(info, settle)
+    return promise
 
 
 def when_committed(
@@ -24,7 +42,7 @@ def when_committed(
             if left.pop(id(told), None) is None:
                 return  # it was too late
             if error is not None:
-                _fail(told, error)
+                fail(told, error)
             if not left:
                 timer.cancel()
                 promise.resolve(response)
@@ -33,7 +51,7 @@ def when_committed(
 
     def too_late() -> None:
         for told in left.values():
-            _fail(told, KafkaError("not committed within the request's timeout", ErrorCode.REQUEST_TIMED_OUT))
+            fail(told, _too_late())
         left.clear()
         promise.resolve(response)
 
@@ -43,7 +61,11 @@ def when_committed(
     return promise
 
 
-def _fail(told: PartitionProduceResponse, error: KafkaError) -> None:
+def _too_late() -> KafkaError:
+    return KafkaError("not committed within the request's timeout", ErrorCode.REQUEST_TIMED_OUT)
+
+
+def fail(told: PartitionProduceResponse, error: KafkaError) -> None:
     told.error_code = error.code
     told.error_message = error.message
     told.base_offset = told.log_append_time_ms = told.log_start_offset = -1

@@ -9,7 +9,7 @@ general way, which begins from the beginning: a refused append has left nothing 
 from struct import Struct
 from struct import error as StructError
 
-from barnabas.broker.acknowledgement import when_committed
+from barnabas.broker.acknowledgement import fail, when_one_committed
 from barnabas.broker.connection import Frame, Reply
 from barnabas.broker.partition import Partition
 from barnabas.broker.promise import Promise
@@ -59,7 +59,7 @@ class QuickProduce:
         self._clock = clock
         self._templates: dict[tuple[str, int], Template] = {}
 
-    def __call__(self, frame: memoryview) -> Promise[Reply] | Frame | None:
+    def __call__(self, frame: memoryview) -> Promise[Reply] | Reply:
         """The answer to a frame that begins as a Produce does; None for what is to go the general way."""
         try:
             _, version, correlation_id, length = _HEADER.unpack_from(frame)
@@ -78,23 +78,32 @@ class QuickProduce:
             info = partition.append(batch, now_ms=self._clock.now_ms())
         except (KafkaError, ProtocolError, StructError, IndexError, ValueError):
             return None
-        if not partition.is_committed(info):
-            return self._when_committed(partition, info, timeout_ms, version, correlation_id)
-        template = self._templates.get((topic, version))
-        if template is None:
-            template = self._add_template(topic, version)
-        layout, reply_size, head, tail = template
-        numbers = (index, 0, info.base_offset, info.log_append_time, info.log_start_offset)
-        return bytearray(layout.pack(reply_size, correlation_id, head, *numbers, tail)), []
+        if partition.is_committed(info):
+            return self._reply(topic, index, info, version, correlation_id)
+        return self._when_committed(partition, info, timeout_ms, version, correlation_id)
 
     def _when_committed(
         self, partition: Partition, info: AppendInfo, timeout_ms: int, version: int, correlation_id: int
     ) -> Promise[Reply]:
         topic, index = partition.topic_partition
-        response = _response(topic, index, 0, info.base_offset, info.log_append_time, info.log_start_offset)
-        told = response.responses[0].partition_responses[0]
-        promise = when_committed(self._clock, [(partition, info, told)], response, timeout_ms)
-        return promise.map(lambda kept: encode_response(kept, version, correlation_id))
+
+        def answer(error: KafkaError | None) -> Reply:
+            if error is None:
+                return self._reply(topic, index, info, version, correlation_id)
+            response = _response(topic, index, 0, -1, -1, -1)
+            fail(response.responses[0].partition_responses[0], error)
+            return encode_response(response, version, correlation_id)
+
+        return when_one_committed(self._clock, partition, info, timeout_ms, answer)
+
+    def _reply(self, topic: str, index: int, info: AppendInfo, version: int, correlation_id: int) -> Frame:
+        template = self._templates.get((topic, version))
+        if template is None:
+            template = self._add_template(topic, version)
+        layout, size, head, tail = template
+        base_offset, _, log_append_time, log_start_offset, _ = info
+        numbers = (index, 0, base_offset, log_append_time, log_start_offset)
+        return bytearray(layout.pack(size, correlation_id, head, *numbers, tail)), []
 
     def _add_template(self, topic: str, version: int) -> Template:
         """The answer as the encoder makes it, cut where the numbers stand."""

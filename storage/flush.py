@@ -190,7 +190,7 @@ class Flushable(Protocol):
 
 
 class GroupCommit:
-    __slots__ = ("_clock", "_is_starting", "_log", "_waiting", "_workers", "plan")
+    __slots__ = ("_clock", "_is_starting", "_is_wanted", "_log", "_waiting", "_workers", "plan")
 
     def __init__(self, log: Flushable, clock: Clock, workers: Workers) -> None:
         self._log = log
@@ -198,14 +198,26 @@ class GroupCommit:
         self._workers = workers
         self._waiting: list[tuple[int, Then]] = []
         self._is_starting = False
+        self._is_wanted = False
+        """Somebody wants what was appended flushed and does not wait for it."""
         self.plan: FlushPlan | None = None
 
     def flush(self, then: Then) -> None:
-        """Calls back when everything appended so far is durable; at once if it is already."""
+        """Calls back when everything appended so far is durable; at once if it is already. Who asks again with the same
+        callback before its flush has begun is told once."""
         if self._log.log_end_offset <= self._log.recovery_point:
             then(None)
             return
-        self._waiting.append((self._log.log_end_offset, then))
+        waiting, plan = self._waiting, self.plan
+        if waiting and waiting[-1][1] == then and (plan is None or waiting[-1][0] > plan.offset):
+            waiting[-1] = (self._log.log_end_offset, then)  # it waits for the next flush, which brings this as well
+        else:
+            waiting.append((self._log.log_end_offset, then))
+            self.start_soon()
+
+    def flush_soon(self) -> None:
+        """For those who do not wait."""
+        self._is_wanted = True
         self.start_soon()
 
     def start_soon(self) -> None:
@@ -218,10 +230,11 @@ class GroupCommit:
         if self.plan is not None:
             return
         try:
-            plan = self._log.flush_plan(with_active=bool(self._waiting))
+            plan = self._log.flush_plan(with_active=self._is_wanted or bool(self._waiting))
         except KafkaStorageError as error:
             self._fail(error)
             return
+        self._is_wanted = False
         if plan is not None:
             self.plan = plan
             self._workers.run(plan.run, lambda _, error: self._done(plan, error))
@@ -242,7 +255,7 @@ class GroupCommit:
                 then(error)
             else:
                 self._waiting.append((offset, then))
-        if self._waiting:
+        if self._waiting or self._is_wanted:
             self.start_soon()
 
     def cancel(self) -> None:

@@ -205,7 +205,7 @@ class Log:
         if producer_id >= 0:
             self._remember_producers(data, batches, base_offset)
         if next_offset - self.recovery_point >= config.flush_messages:
-            self.flush(_ignore)
+            self._group_commit.flush_soon()
         if not self._deadlines.are_settled:
             self._reschedule()
 
@@ -548,7 +548,7 @@ class Log:
             return
         if deadlines.flush_ms <= now_ms:
             deadlines.flush_ms = NEVER_MS
-            self.flush(_ignore)
+            self._group_commit.flush_soon()
         if deadlines.expiration_ms <= now_ms:
             deadlines.expiration_ms = NEVER_MS
             self.producers.remove_expired(now_ms, self._log_dir.config.producer_id_expiration_ms)
@@ -607,7 +607,3 @@ class Log:
         for segment in self._segments:
             for path in segment.paths:
                 self._log_dir.cache.forget(path)
-
-
-def _ignore(error: BaseException | None) -> None:
-    """For flushes nobody waits for: a failure has taken the dir offline already."""

@@ -15,13 +15,34 @@ def test_everybody_who_waits_in_the_same_turn_shares_one_fsync():
     broker = Broker(queued=True)
     log = broker.log()
     told: list[object] = []
-    for _ in range(5):
+    for number in range(5):
         append(log)
-        log.flush(told.append)
+        log.flush(lambda error, number=number: told.append((number, error)))
     broker.clock.turn()
     assert (len(broker.workers.jobs), told, log.recovery_point) == (1, [], 0)
     broker.workers.do()
-    assert (told, log.recovery_point) == ([None] * 5, 5)
+    assert (told, log.recovery_point) == ([(number, None) for number in range(5)], 5)
+
+
+def test_one_who_asks_again_before_the_fsync_begins_is_told_once_and_of_everything():
+    broker = Broker(queued=True)
+    log = broker.log()
+    told: list[int] = []
+
+    def then(_error: object) -> None:
+        told.append(log.recovery_point)
+
+    for _ in range(3):
+        append(log)
+        log.flush(then)
+    broker.clock.turn()
+    for _ in range(2):
+        append(log)
+        log.flush(then)  # the fsync at work does not bring these
+    broker.workers.do()
+    assert told == [3]
+    broker.settle()
+    assert told == [3, 5]
 
 
 def test_who_comes_while_an_fsync_is_at_work_waits_for_the_next():
