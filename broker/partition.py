@@ -111,8 +111,9 @@ class Partition:
             return
         self.high_watermark = high_watermark
         new_bytes, self._uncommitted_bytes = self._uncommitted_bytes, 0
-        for waiter in list(self.fetch_waiters):
-            waiter.on_bytes(new_bytes)
+        if self.fetch_waiters:
+            for waiter in list(self.fetch_waiters):
+                waiter.on_bytes(new_bytes)
 
     def fail(self, error: KafkaError) -> None:
         """Nothing that waits for this log will come true any more."""
