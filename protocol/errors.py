@@ -173,10 +173,6 @@ class CorruptMessage(KafkaError):
     code = ErrorCode.CORRUPT_MESSAGE
 
 
-class DuplicateSequence(KafkaError):
-    code = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-
-
 class FencedInstanceId(KafkaError):
     code = ErrorCode.FENCED_INSTANCE_ID
 
@@ -197,20 +193,12 @@ class GroupMaxSizeReached(KafkaError):
     code = ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-class GroupSubscribedToTopic(KafkaError):
-    code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-
-
 class IllegalGeneration(KafkaError):
     code = ErrorCode.ILLEGAL_GENERATION
 
 
 class InconsistentGroupProtocol(KafkaError):
     code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-
-
-class InvalidCommitOffsetSize(KafkaError):
-    code = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
 
 
 class InvalidConfig(KafkaError):
@@ -237,20 +225,12 @@ class InvalidRequest(KafkaError):
     code = ErrorCode.INVALID_REQUEST
 
 
-class InvalidSessionTimeout(KafkaError):
-    code = ErrorCode.INVALID_SESSION_TIMEOUT
-
-
 class InvalidTimestamp(KafkaError):
     code = ErrorCode.INVALID_TIMESTAMP
 
 
 class KafkaStorageError(KafkaError):
     code = ErrorCode.KAFKA_STORAGE_ERROR
-
-
-class MemberIdRequired(KafkaError):
-    code = ErrorCode.MEMBER_ID_REQUIRED
 
 
 class MessageTooLarge(KafkaError):
@@ -267,10 +247,6 @@ class NotCoordinator(KafkaError):
 
 class NotLeaderOrFollower(KafkaError):
     code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
-class OffsetMetadataTooLarge(KafkaError):
-    code = ErrorCode.OFFSET_METADATA_TOO_LARGE
 
 
 class OffsetOutOfRange(KafkaError):
@@ -313,20 +289,12 @@ class UnreleasedInstanceId(KafkaError):
     code = ErrorCode.UNRELEASED_INSTANCE_ID
 
 
-class UnstableOffsetCommit(KafkaError):
-    code = ErrorCode.UNSTABLE_OFFSET_COMMIT
-
-
 class UnsupportedAssignor(KafkaError):
     code = ErrorCode.UNSUPPORTED_ASSIGNOR
 
 
 class UnsupportedCompressionType(KafkaError):
     code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-
-
-class UnsupportedForMessageFormat(KafkaError):
-    code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
 
 
 class UnsupportedVersion(KafkaError):

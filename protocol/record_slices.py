@@ -6,7 +6,6 @@ kept is copied as it stands; only a changed base timestamp makes its timestamp d
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from barnabas.protocol.compression import Buffer, compress
 from barnabas.protocol.crc32c import crc32c
@@ -33,27 +32,18 @@ _CRC_AT = 17
 _CRC_FROM = 21
 
 
-class RecordSlice(NamedTuple):
-    start: int
-    end: int
-    timestamp_delta: int
-    body_at: int
-    """Where the offset delta, and all that follows it, begins."""
-    offset_delta: int
-    key: bytes | None
-    has_value: bool
+RecordSlice = tuple[int, int, int, int, int, bytes | None, bool]
+"""Start, end, timestamp delta, where the offset delta and all that follows it begins, offset delta, key, and whether
+there is a value. A bare tuple: naming the fields would cost as much time as finding them."""
 
 
-def slices_of(
-    batch: Buffer, header: BatchHeader, max_decompressed_bytes: int
-) -> tuple[bytes, Iterator[tuple[int, int, int, int, int, bytes | None, bool]]]:
-    """The records' bytes, and a `RecordSlice`, as a bare tuple, for each: naming the fields would cost as much time as
-    finding them."""
+def slices_of(batch: Buffer, header: BatchHeader, max_decompressed_bytes: int) -> tuple[bytes, Iterator[RecordSlice]]:
+    """The records' bytes, and where each of them stands in them."""
     data = records_data(batch, header, max_decompressed_bytes)
     return data, _slices(data, header)
 
 
-def _slices(data: bytes, header: BatchHeader) -> Iterator[tuple[int, int, int, int, int, bytes | None, bool]]:
+def _slices(data: bytes, header: BatchHeader) -> Iterator[RecordSlice]:
     """Varints of one and two bytes are read here: a call for each would take most of the time."""
     position, size, delta_min = 0, len(data), 0
     try:

@@ -237,9 +237,6 @@ class Offsets:
     def _is_pending(self, group_id: str, topic: str, index: int) -> bool:
         return any(index in pending.get(group_id, _NO_OFFSETS).get(topic, ()) for pending in self._pending.values())
 
-    def has_offsets(self, group_id: str) -> bool:
-        return any(self._stores_of(group_id))
-
 
 def _key(group_id: str, topic: str, index: int) -> OffsetCommitKey:
     return OffsetCommitKey(group=group_id, topic=topic, partition=index)

@@ -52,9 +52,9 @@ def commit(shell: Shell[GroupShard], epoch: int, metadata: dict[int, str]) -> Pr
 def test_a_commit_under_an_older_epoch_is_taken_whole_or_not_at_all() -> None:
     shell, _, _ = two_consumers()
     assert code_of(commit(shell, 2, {0: "", 3: ""})) == ErrorCode.STALE_MEMBER_EPOCH
-    assert not shell.machine.offsets.has_offsets(GROUP)
+    assert shell.machine.offsets.tombstones_of_group(GROUP) == []
     assert commit(shell, 2, {0: "", 1: ""}).error is None
-    assert shell.machine.offsets.has_offsets(GROUP)
+    assert shell.machine.offsets.tombstones_of_group(GROUP)
 
 
 def test_where_metadata_is_too_long_nobody_asks_for_the_epoch() -> None:
