@@ -59,8 +59,9 @@ class Kind:
 
 
 KINDS = {
-    "at most": Kind(_own, False, "{:,.3g}"),
-    "at least": Kind(_own, True, "{:,.4g}"),
+    "at most": Kind(_own, False, "{:.3g}"),
+    "at least": Kind(_own, True, "{:,.0f}"),
+    "GB/s, at least": Kind(_own, True, "{:.2f}"),
     "times Kafka's, at least": Kind(_against_kafka, True, "{:.2f}× Kafka's"),
     "times Kafka's, at most": Kind(_against_kafka, False, "{:.2f}× Kafka's"),
     "times faster than Kafka, at least": Kind(_faster_than_kafka, True, "{:.1f}× faster"),
@@ -95,7 +96,7 @@ GOALS = (
         *("a request among 10,000 partitions ≤ 1.3× one among 10", "scaling", "10,000 partitions", "CPU µs/request"),
         *(1.3, "times another case, at most", "10 partitions"),
     ),
-    Goal("recovery scan ≥ 0.5 GB/s", "recovery", "1 GB", "scan GB/s", 0.5, "at least"),
+    Goal("recovery scan ≥ 0.5 GB/s", "recovery", "1 GB", "scan GB/s", 0.5, "GB/s, at least"),
 )
 
 

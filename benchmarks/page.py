@@ -4,7 +4,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from benchmarks import plots, results
+from benchmarks import plots, results, table
 from benchmarks.goals import judge
 from benchmarks.results import CaseResult, Run, ScenarioResult
 from benchmarks.systems import ROOT
@@ -69,7 +69,7 @@ def goals(run: Run) -> str:
 
 
 def losses(run: Run) -> str:
-    """Where another system is better and the samples do not overlap."""
+    """Wherever the median of another system is better; "~" where samples overlap, so that it may be chance."""
     found = []
     for entry in run.scenarios:
         for case in entry.cases:
@@ -79,18 +79,18 @@ def losses(run: Run) -> str:
                         found.append(f"| {entry.title}: {case.name} | {metric} | {told} |")
     if not found:
         return "## What we lose\n\nNothing, in this run."
-    return "\n".join(["## What we lose", "", "| | | Barnabas | the other |", "|---|---|--:|--:|", *found])
+    return "\n".join(["## What we lose", "", "| | | Barnabas | the other | |", "|---|---|--:|--:|--:|", *found])
 
 
 def lost(case: CaseResult, metric: str, other: str) -> str | None:
     ours, theirs = case.figure(metric, OURS), case.figure(metric, other)
     if ours is None or theirs is None:
         return None
-    more = case.metrics[metric].more_is_better
-    if not (ours.most < theirs.least if more else ours.least > theirs.most):
+    more, digits = case.metrics[metric].more_is_better, case.metrics[metric].digits
+    if not (ours.median < theirs.median if more else ours.median > theirs.median):
         return None
-    digits = case.metrics[metric].digits
-    return f"{ours.median:,.{digits}f} | {theirs.median:,.{digits}f} ({other})"
+    shown = f"{ours.median:,.{digits}f} | {theirs.median:,.{digits}f} ({other})"
+    return f"{shown} | {table.ratio(ours, theirs, more)}"
 
 
 def failures(run: Run) -> str:

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
@@ -53,15 +54,24 @@ def tree(pid: int) -> list[int]:
 
 
 def cpu_seconds(pids: list[int]) -> float:
-    """User and system time so far, with that of children who ended and were waited for."""
-    ticks = 0
+    """User and system time so far, with that of children who ended and were waited for.
+
+    A process's own time is read from its CPU clock: it is what /proc says as utime and stime, in nanoseconds instead of
+    ticks of 10 ms, which would be a tenth of what a quick case takes.
+    """
+    seconds = 0.0
     for pid in pids:
         try:
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            seconds += time.clock_gettime(cpu_clock(pid)) + sum(map(int, fields[13:15])) / CLOCK_TICKS
         except OSError:
             continue
-        ticks += sum(map(int, fields[11:15]))
-    return ticks / CLOCK_TICKS
+    return seconds
+
+
+def cpu_clock(pid: int) -> int:
+    """What clock_getcpuclockid(3) answers on Linux; Python has no name for it."""
+    return ~pid << 3 | 2
 
 
 def rss_mb(pids: list[int]) -> float:

@@ -159,19 +159,31 @@ class ApacheKafka(LocalBroker):
         return {"command": " ".join(cls.JVM), "settings": " ".join(f"{k}={v}" for k, v in cls.PROPERTIES.items())}
 
     def prepare(self) -> None:
+        """Formatted once in a run and copied from then on: a JVM for every sample would be minutes of nothing."""
+        formatted = self.folder.parent / "kafka-formatted"
+        if not formatted.is_dir():
+            formatted.mkdir()
+            self._format(formatted)
+        shutil.copytree(formatted / "data", self.log_dir())
+        self._configure(self.folder)
+
+    def _configure(self, folder: Path) -> Path:
         controller = free_port()
         properties = {
             **self.PROPERTIES,
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{controller}",
-            "log.dirs": str(self.log_dir()),
+            "log.dirs": str(folder / "data"),
             **self.settings,
         }
-        (self.folder / "server.properties").write_text("".join(f"{k}={v}\n" for k, v in properties.items()))
-        (self.folder / "log4j2.properties").write_text(self.LOGGING)
-        quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-        tool = ["java", *quick, "-cp", f"{KAFKA_LIBS}/*", "kafka.tools.StorageTool", "format", "-c"]
-        command = [*tool, str(self.folder / "server.properties"), "-t", "MkU3OEVBNTcwNTJENDM2Qk"]
+        (folder / "log4j2.properties").write_text(self.LOGGING)
+        config = folder / "server.properties"
+        config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        return config
+
+    def _format(self, folder: Path) -> None:
+        tool = ["java", "-cp", f"{KAFKA_LIBS}/*", "kafka.tools.StorageTool", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qk"]
+        command = [*tool, "-c", str(self._configure(folder))]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode:
             raise Failed(f"kafka: the data directory was not formatted: {done.stdout[-1000:]}")

@@ -84,7 +84,7 @@ def ratio(ours: Figure | None, theirs: Figure | None, more_is_better: bool) -> s
         return ""
     better, worse = (ours, theirs) if more_is_better else (theirs, ours)
     if not worse.median:
-        return "="
+        return ""
     overlap = ours.least <= theirs.most and theirs.least <= ours.most
     factor = better.median / worse.median
     return f"{'~' if overlap else ''}{factor:.{2 if factor < 10 else 0}f}×{'' if factor >= 1 or overlap else ' loss'}"

@@ -12,7 +12,7 @@ WRITE_RATE = 2_000
 
 def filled(bench: Bench, size_bytes: float) -> tuple[str, int]:
     """A topic of 4 partitions and how many records of 1 KB it has."""
-    topic, records = bench.topic(4), bench.scaled(size_bytes / 1000, at_least=4)
+    topic, records = bench.topic(4), bench.scaled(size_bytes / 1000, at_least=8)
     bench.settle(records * 1000)
     bench.load("produce-bulk", topic=topic, partitions=4, record_bytes=1000, records=records)
     return topic, records

@@ -8,7 +8,7 @@ from benchmarks.scenario import Case, Figures, Scenario, less, more
 
 
 def measure(bench: Bench, case: Case) -> Figures:
-    records, topic = bench.scaled(case.options["bytes"] / 1000, at_least=4), bench.topic(4)
+    records, topic = bench.scaled(case.options["bytes"] / 1000, at_least=8), bench.topic(4)
     bench.settle(records * 1000)
     load = {"topic": topic, "partitions": 4, "records": records}
     bench.load("produce-bulk", record_bytes=1000, **load)

@@ -77,8 +77,9 @@ def test_a_system_that_failed_once_has_no_figure_and_meets_no_goal() -> None:
 
 
 def test_the_page_says_what_we_lose() -> None:
-    assert "Nothing, in this run" in page.page(run_with({"barnabas": [1.0], "kafka": [2.0]}))
-    assert "| Start: empty | start ms | 3 | 2 (kafka) |" in page.page(run_with({"barnabas": [3.0], "kafka": [2.0]}))
+    won, lost = ({"barnabas": [ours], "kafka": [2.0]} for ours in (1.0, 3.0))
+    assert "Nothing, in this run" in page.page(run_with(won))
+    assert "| Start: empty | start ms | 3 | 2 (kafka) | 0.67× loss |" in page.page(run_with(lost))
 
 
 def test_a_run_is_read_as_it_was_saved(tmp_path: Path) -> None:
