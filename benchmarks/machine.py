@@ -5,7 +5,10 @@ import platform
 import resource
 import shutil
 import subprocess
+import tempfile
+import time
 from pathlib import Path
+from statistics import median
 
 from benchmarks.systems import output
 
@@ -17,10 +20,24 @@ def described(folder: Path) -> dict[str, str]:
         "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 1e9:.1f} GB",
         "kernel": f"{platform.system()} {platform.release()}",
         "disk": output("findmnt", "-no", "SOURCE,FSTYPE", "-T", str(folder)) or "unknown",
+        "one fdatasync of 4 KB": f"{_fdatasync_ms(folder):.2f} ms",  # no broker acknowledges faster than its disk
         "librdkafka": _librdkafka(),
         "compiler": output("gcc", "--version").partition("\n")[0],
         "load average at the start": " ".join(f"{value:.1f}" for value in os.getloadavg()),
     }
+
+
+def _fdatasync_ms(folder: Path) -> float:
+    """The median of a file that grows, as a log does."""
+    waits = []
+    with tempfile.TemporaryFile(dir=folder) as file:
+        for _ in range(50):
+            file.write(bytes(4096))
+            file.flush()
+            started = time.perf_counter()
+            os.fdatasync(file.fileno())
+            waits.append(time.perf_counter() - started)
+    return median(waits) * 1000
 
 
 def _first_value(path: str, key: str) -> str:

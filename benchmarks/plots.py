@@ -27,7 +27,12 @@ PLOTS = (
     Plot("produce-cpu", "Produce: CPU of the broker", "produce CPU s/GB", ("throughput", "partitions"), log=True),
     Plot("consume", "Consume through librdkafka", "consume MB/s", ("throughput", "partitions")),
     Plot("consume-cpu", "Consume: CPU of the broker", "consume CPU s/GB", ("throughput", "partitions"), log=True),
-    Plot("requests", "Requests of one record: CPU of the broker", "CPU µs/request", ("requests", "scaling", "fsync")),
+    Plot(
+        "requests",
+        "Requests of one record: CPU of the broker",
+        "CPU µs/request",
+        ("requests", "scaling", "many-partitions", "fsync"),
+    ),
     Plot("latency-p50", "Latency, median", "p50 ms", ("latency", "end-to-end", "fsync"), log=True),
     Plot("latency-p99", "Latency, 99 of 100", "p99 ms", ("latency", "end-to-end", "fsync"), log=True),
 )
@@ -104,10 +109,9 @@ def _bar(drawing: Drawing, axis: Axis, y: float, figure: Figure | None, colour: 
     if figure is None:
         drawing.text(LABELS + 4, y + BAR - 3, "failed or not measured", size=11, fill="#b91c1c")
         return
+    shown = f"{figure.median:,.0f}" if figure.median >= 100 else f"{figure.median:.3g}"
     told = f"{title}: {figure.median:,.4g} ({figure.least:,.4g} to {figure.most:,.4g})"
     drawing.rectangle(LABELS, y, axis.place(figure.median) - LABELS, BAR - 2, colour, told)
     middle = y + (BAR - 2) / 2
     drawing.line(axis.place(figure.least), middle, axis.place(figure.most), middle, stroke="#111", width=1.5)
-    drawing.text(
-        max(axis.place(figure.most), axis.place(figure.median)) + 5, y + BAR - 3, f"{figure.median:,.3g}", size=11
-    )
+    drawing.text(max(axis.place(figure.most), axis.place(figure.median)) + 5, y + BAR - 3, shown, size=11)

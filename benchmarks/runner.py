@@ -35,10 +35,13 @@ class Plan:
 def take_samples(plan: Plan, run: Run, progress: Progress) -> None:
     """One round after the other over all scenarios, so that a slow quarter of an hour hits all of them a little."""
     started = time.monotonic()
-    sessions = plan.samples * len(plan.scenarios) * len(plan.systems)
+    rounds = sum(min(plan.samples, scenario.samples_at_most) for scenario in plan.scenarios)
+    sessions = rounds * len(plan.systems)
     done = 0
     for number in range(plan.samples):
         for scenario in plan.scenarios:
+            if number >= scenario.samples_at_most:
+                continue
             # Who goes first changes, too: the second finds the disk as the first has left it.
             order = plan.systems if number % 2 == 0 else plan.systems[::-1]
             for system in order:

@@ -3,7 +3,7 @@
 from benchmarks.bench import Bench, mb_per_s, per_gb
 from benchmarks.scenario import Case, Figures, Scenario, less, more
 
-SIZES = {"100 B": (100, 100e6), "1 KB": (1000, 250e6), "100 KB": (100_000, 250e6), "1 MB": (1_000_000, 250e6)}
+SIZES = {"100 B": (100, 100e6), "1 KB": (1000, 250e6), "100 KB": (100_000, 150e6), "1 MB": (1_000_000, 150e6)}
 CONSUME_PASSES = 3  # reading is quick: once is over before it can be told apart from its beginning
 CODECS = ("none", "lz4", "zstd")
 QUICK = {("1 KB", "none"), ("1 KB", "lz4"), ("100 B", "none")}
@@ -51,7 +51,8 @@ SCENARIOS = (
         name="throughput",
         title="Produce and consume",
         method="One librdkafka producer (acks=1, linger 5 ms) writes to 4 partitions; then one consumer reads it "
-        "all three times and checks every record. Payload is JSON-like text; GB are GB of payload, before compression.",
+        "all three times and checks every record. Payload is JSON-like text, of which lz4 leaves some 40 % "
+        "and zstd 25 %; GB are GB of payload, before compression.",
         metrics=METRICS,
         cases=tuple(sized(size, codec) for size in SIZES for codec in CODECS),
         measure=measure,
