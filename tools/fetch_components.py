@@ -88,6 +88,14 @@ def run(*command: str) -> None:
         done.check_returncode()
 
 
+def has_librdkafka() -> bool:
+    """The benchmarks' load generator is built with it."""
+    if shutil.which("gcc") is None:
+        return False
+    include = "#include <librdkafka/rdkafka.h>\n"
+    return subprocess.run(["gcc", "-E", "-x", "c", "-"], input=include, capture_output=True, text=True).returncode == 0
+
+
 def ensure(component: Component) -> None:
     folder = CACHE / component.name
     stamp = folder / "made-from"
@@ -119,10 +127,13 @@ def main() -> int:
             return 1
     if shutil.which("kcat") is None:
         missing.add("kcat")
+    if not has_librdkafka():
+        missing.add("gcc with librdkafka's headers")
     if missing:
         print(
             f"missing: {', '.join(sorted(missing))}. Tests that need them are skipped; to run them too, install "
-            "a JDK 17 or later, Maven and kcat (Debian: openjdk-17-jdk-headless maven kcat), then `make setup`."
+            "a JDK 17 or later, Maven, kcat, gcc and librdkafka "
+            "(Debian: openjdk-17-jdk-headless maven kcat gcc libc6-dev librdkafka-dev), then `make setup`."
         )
     return 0
 
