@@ -12,7 +12,7 @@ from benchmarks import generator, goals, machine, plots, results, table
 from benchmarks.runner import Plan, take_samples
 from benchmarks.scenario import Scenario
 from benchmarks.scenarios import SCENARIOS
-from benchmarks.systems import SYSTEMS, System
+from benchmarks.systems import DATA, SYSTEMS, System
 
 RESULTS = Path(__file__).resolve().parent / "results"
 NEEDED_BYTES, NEEDED_BYTES_QUICK = 20e9, 4e9
@@ -26,6 +26,7 @@ def main(words: list[str] | None = None) -> int:
     if reason := generator.missing():
         return complain(reason)
     systems, scenarios = chosen_systems(options.systems), chosen_scenarios(options.only, options.quick)
+    options.folder.mkdir(parents=True, exist_ok=True)
     if reason := machine.lacking_space(options.folder, NEEDED_BYTES_QUICK if options.quick else NEEDED_BYTES):
         return complain(reason)
     machine.allow_open_files()
@@ -76,9 +77,7 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--json", type=Path, default=RESULTS / "latest.json", help="default: benchmarks/results/latest.json"
     )
-    parser.add_argument(
-        "--folder", type=Path, default=Path(tempfile.gettempdir()), help="where the brokers keep their data"
-    )
+    parser.add_argument("--folder", type=Path, default=DATA, help="where the brokers keep their data")
     parser.add_argument("--list", action="store_true", help="the scenarios")
     options = parser.parse_args(words)
     options.scale = options.scale or (0.5 if options.quick else 1.0)

@@ -96,5 +96,10 @@ def mb_per_s(outcome: Outcome) -> float:
     return outcome["bytes"] / 1e6 / outcome["seconds"]
 
 
+def client_cores(outcome: Outcome) -> float:
+    """Near 1 for the one thread made by hand, or near 2 for librdkafka's, it is the client that is measured."""
+    return outcome["client_cpu_s"] / outcome["seconds"]
+
+
 def us_per_request(outcome: Outcome) -> float:
     return outcome["cpu_s"] / outcome["requests"] * 1e6

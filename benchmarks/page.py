@@ -25,7 +25,7 @@ METHOD = """\
   memory costs more than a broker.
 - The load generator is C. Throughput goes through librdkafka; requests, latencies, many connections and groups
   through sockets and frames made by hand (`benchmarks/native`), in the versions that librdkafka speaks. Both share
-  the machine's cores with the broker.
+  the machine's cores with the broker; "client cores" says how many of them the generator kept busy.
 - A figure is the median of its samples; brackets hold the least and the most. CPU is user and system time of the
   broker's processes and their children. `×` says how many times as good as the other we are: below 1 we lose. `~`
   marks samples that overlap: no winner.
@@ -84,7 +84,7 @@ def losses(run: Run) -> str:
 
 def lost(case: CaseResult, metric: str, other: str) -> str | None:
     ours, theirs = case.figure(metric, OURS), case.figure(metric, other)
-    if ours is None or theirs is None:
+    if ours is None or theirs is None or not case.metrics[metric].judged:
         return None
     more, digits = case.metrics[metric].more_is_better, case.metrics[metric].digits
     if not (ours.median < theirs.median if more else ours.median > theirs.median):

@@ -22,7 +22,7 @@ from benchmarks.runner import warm_up
 from benchmarks.scenario import Case, Scenario
 from benchmarks.scenarios import SCENARIOS
 from benchmarks.svg import Drawing
-from benchmarks.systems import Barnabas, Failed
+from benchmarks.systems import DATA, Barnabas, Failed
 from benchmarks.table import aligned
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -159,7 +159,7 @@ def flame_graph(stacks: Counter[tuple[str, ...]], title: str) -> str:
 def profile(scenario: Scenario, cases: list[Case], scale: float) -> None:
     RESULTS.mkdir(exist_ok=True)
     program = generator.build()
-    with tempfile.TemporaryDirectory(prefix="barnabas-profile-") as folder:
+    with tempfile.TemporaryDirectory(prefix="barnabas-profile-", dir=DATA) as folder:
         for case in cases:
             system = Barnabas(Path(folder) / "barnabas", dict(scenario.settings))
             bench = ProfiledBench(system, program, Path(folder), scale)

@@ -12,6 +12,7 @@ from benchmarks.scenario import Case, Figures, Scenario
 class MetricResult:
     more_is_better: bool
     digits: int
+    judged: bool = True
     samples: dict[str, list[float]] = field(default_factory=dict)  # by system
 
 
@@ -53,7 +54,8 @@ class Run:
         result = self._case(scenario, case)
         for metric in scenario.metrics:
             if metric.name in figures:
-                entry = result.metrics.setdefault(metric.name, MetricResult(metric.more_is_better, metric.digits))
+                empty = MetricResult(metric.more_is_better, metric.digits, metric.judged)
+                entry = result.metrics.setdefault(metric.name, empty)
                 entry.samples.setdefault(system, []).append(figures[metric.name])
 
     def fail(self, scenario: Scenario, case: Case, system: str, reason: str) -> None:

@@ -16,6 +16,7 @@ class Metric:
     name: str
     more_is_better: bool = False
     digits: int = 2
+    judged: bool = True  # False: told for understanding, nobody wins or loses it
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,10 @@ class Scenario:
 
 def more(name: str, digits: int = 0) -> Metric:
     return Metric(name, more_is_better=True, digits=digits)
+
+
+def told(name: str, digits: int = 2) -> Metric:
+    return Metric(name, digits=digits, judged=False)
 
 
 def less(name: str, digits: int = 2) -> Metric:

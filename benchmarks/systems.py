@@ -15,6 +15,8 @@ from benchmarks.processes import Process, tree
 
 ROOT = Path(__file__).resolve().parent.parent
 KAFKA_LIBS = Path(os.environ.get("KAFKA_LIBS", ROOT / ".cache" / "kafka-4.3.0" / "libs"))
+# Where brokers keep their data while they are measured: on a disk. /tmp may be memory, where an fsync costs nothing.
+DATA = ROOT / ".cache"
 START_SECONDS = 60
 
 # Metadata version 1 of no topics: the smallest question that only a working broker answers.

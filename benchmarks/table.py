@@ -71,6 +71,8 @@ def cells(case: CaseResult, metric: str, systems: list[str]) -> list[str]:
         for system, f in found.items()
     ]
     others = [other for other in systems if other != OURS]
+    if not case.metrics[metric].judged:
+        return [*shown, *("" for _ in others)]
     return [*shown, *(ratio(found.get(OURS), found[other], case.metrics[metric].more_is_better) for other in others)]
 
 

@@ -94,7 +94,9 @@ void run_produce_bulk(void) {
     records_send(client, topic, partitions, records - partitions, bytes, partitions);
     uint64_t elapsed = now_ns() - started;
     records -= partitions;
-    printf("{\"records\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"seconds\": %.6f}\n", records, records * bytes,
+    putchar('{');
+    client_cpu_print();
+    printf("\"records\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"seconds\": %.6f}\n", records, records * bytes,
            (double)elapsed / 1e9);
 }
 
@@ -143,6 +145,8 @@ void run_consume_bulk(void) {
     set(conf, "enable.auto.commit", "false");
     set(conf, "enable.partition.eof", "true");
     set(conf, "check.crcs", "true");
+    set(conf, "queued.min.messages", "10000000"); /* a full queue would make the client pause, whoever the broker is */
+    set(conf, "queued.max.messages.kbytes", "1048576");
     set(conf, "fetch.wait.max.ms", "20"); /* matters only at the end, where each pass waits for nothing to come */
     rd_kafka_t *client = client_new(RD_KAFKA_CONSUMER, conf);
     rd_kafka_topic_t *topic = rd_kafka_topic_new(client, text_option("topic", NULL), NULL);
@@ -156,6 +160,8 @@ void run_consume_bulk(void) {
         elapsed += topic_read(topic, queue, &ledger, partitions, records);
         bytes += ledger.bytes;
     }
-    printf("{\"records\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"seconds\": %.6f}\n", records * passes, bytes,
+    putchar('{');
+    client_cpu_print();
+    printf("\"records\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"seconds\": %.6f}\n", records * passes, bytes,
            (double)elapsed / 1e9);
 }

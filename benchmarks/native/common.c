@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #define POOL_BYTES (16u << 20)
@@ -15,6 +16,7 @@
 
 static char **option_words;
 static int option_count;
+static double cpu_s_when_ready;
 static char pool[POOL_BYTES + VALUE_BYTES_MAX];
 
 void options_parse(int count, char **words) {
@@ -51,7 +53,17 @@ void fail(const char *format, ...) {
     _Exit(1);
 }
 
+static double cpu_s(void) {
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+}
+
+void client_cpu_print(void) { printf("\"client_cpu_s\": %.6f, ", cpu_s() - cpu_s_when_ready); }
+
 void ready(void) {
+    cpu_s_when_ready = cpu_s();
     puts("ready");
     fflush(stdout);
     for (int c = getchar(); c != '\n'; c = getchar())

@@ -37,6 +37,7 @@ int64_t number_option(const char *key, int64_t otherwise);       /* -1: it must 
 void fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 void ready(void);
 uint64_t now_ns(void);
+void client_cpu_print(void); /* "client_cpu_s": what this program has used since it was ready */
 
 void payload_prepare(void);
 void value_fill(uint8_t *value, uint32_t bytes, uint32_t stream, uint64_t sequence, uint64_t sent_ns);

@@ -140,7 +140,9 @@ void run_produce(void) {
         send_on_time();
     send_and_wait(rate ? 0 : in_flight);
     uint64_t elapsed = now_ns() - started;
-    printf("{\"requests\": %" PRIu64 ", \"records\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"seconds\": %.6f, ", replied,
+    putchar('{');
+    client_cpu_print();
+    printf("\"requests\": %" PRIu64 ", \"records\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"seconds\": %.6f, ", replied,
            replied * records + unmeasured_records, replied * records * record_bytes, (double)elapsed / 1e9);
     if (rate)
         samples_print("late", &lateness);

@@ -290,7 +290,9 @@ void run_read(void) {
         records += followers[i].ledger.records;
         bytes += followers[i].ledger.bytes;
     }
-    printf("{\"records\": %" PRIu64 ", \"bytes\": %" PRIu64 ", ", records, bytes);
+    putchar('{');
+    client_cpu_print();
+    printf("\"records\": %" PRIu64 ", \"bytes\": %" PRIu64 ", ", records, bytes);
     if (tails)
         samples_print("latency", &latencies);
     printf("\"seconds\": %.6f}\n", (double)elapsed / 1e9);

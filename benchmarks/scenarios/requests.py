@@ -2,8 +2,8 @@
 
 import math
 
-from benchmarks.bench import Bench, mb_per_s, per_gb, us_per_request
-from benchmarks.scenario import Case, Figures, Scenario, less, more
+from benchmarks.bench import Bench, client_cores, mb_per_s, per_gb, us_per_request
+from benchmarks.scenario import Case, Figures, Scenario, less, more, told
 
 
 def one_record(bench: Bench, case: Case) -> Figures:
@@ -15,7 +15,11 @@ def one_record(bench: Bench, case: Case) -> Figures:
     before = partitions * options["connections"] // math.gcd(partitions, options["connections"])
     produced = bench.load("produce", topic=topic, partitions=partitions, before=before, **options, **length)
     bench.read_back(topic, partitions, produced)
-    return {"requests/s": produced["requests"] / produced["seconds"], "CPU µs/request": us_per_request(produced)}
+    return {
+        "requests/s": produced["requests"] / produced["seconds"],
+        "CPU µs/request": us_per_request(produced),
+        "client cores": client_cores(produced),
+    }
 
 
 def batches(bench: Bench, case: Case) -> Figures:
@@ -25,10 +29,14 @@ def batches(bench: Bench, case: Case) -> Figures:
     ways = {"connections": connections, "in_flight": max(4, connections)}
     produced = bench.load("produce", topic=topic, partitions=4, **length, **ways)
     bench.read_back(topic, 4, produced)
-    return {"produce MB/s": mb_per_s(produced), "produce CPU s/GB": per_gb(produced)}
+    return {
+        "produce MB/s": mb_per_s(produced),
+        "produce CPU s/GB": per_gb(produced),
+        "client cores": client_cores(produced),
+    }
 
 
-REQUEST_METRICS = (more("requests/s"), less("CPU µs/request", digits=1))
+REQUEST_METRICS = (more("requests/s"), less("CPU µs/request", digits=1), told("client cores"))
 
 SCENARIOS = (
     Scenario(
@@ -48,7 +56,7 @@ SCENARIOS = (
         name="connections",
         title="Batches from many connections",
         method="Produce requests with a batch of 16 records of 1 KB; 4 in flight over 1 connection, else 1 over each.",
-        metrics=(more("produce MB/s"), less("produce CPU s/GB")),
+        metrics=(more("produce MB/s"), less("produce CPU s/GB"), told("client cores")),
         cases=tuple(Case(f"{count} connection{'s' * (count > 1)}", {"connections": count}) for count in (1, 16, 128)),
         measure=batches,
     ),

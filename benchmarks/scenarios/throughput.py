@@ -1,7 +1,7 @@
 """Produce and consume through librdkafka: record sizes, codecs, partitions."""
 
-from benchmarks.bench import Bench, mb_per_s, per_gb
-from benchmarks.scenario import Case, Figures, Scenario, less, more
+from benchmarks.bench import Bench, client_cores, mb_per_s, per_gb
+from benchmarks.scenario import Case, Figures, Scenario, less, more, told
 
 SIZES = {"100 B": (100, 100e6), "1 KB": (1000, 250e6), "100 KB": (100_000, 150e6), "1 MB": (1_000_000, 150e6)}
 CONSUME_PASSES = 3  # reading is quick: once is over before it can be told apart from its beginning
@@ -11,8 +11,10 @@ QUICK = {("1 KB", "none"), ("1 KB", "lz4"), ("100 B", "none")}
 METRICS = (
     more("produce MB/s"),
     less("produce CPU s/GB"),
+    told("produce client cores"),
     more("consume MB/s"),
     less("consume CPU s/GB"),
+    told("consume client cores"),
 )
 
 
@@ -30,8 +32,10 @@ def measure(bench: Bench, case: Case) -> Figures:
     return {
         "produce MB/s": mb_per_s(produced),
         "produce CPU s/GB": per_gb(produced),
+        "produce client cores": client_cores(produced),
         "consume MB/s": mb_per_s(consumed),
         "consume CPU s/GB": per_gb(consumed),
+        "consume client cores": client_cores(consumed),
     }
 
 

@@ -14,11 +14,11 @@ from benchmarks.results import CaseResult, Figure, MetricResult, Run, ScenarioRe
 from benchmarks.scenarios import SCENARIOS
 
 
-def run_with(samples: dict[str, list[float]], *, metric: str = "start ms", more_is_better: bool = False) -> Run:
+def run_with(samples: dict[str, list[float]], *, judged: bool = True) -> Run:
     run = Run(started="2026-01-01", quick=False, samples=3, scale=1, machine={}, systems={"barnabas": {}, "kafka": {}})
     for about in run.systems.values():
         about.update(version="1", command="start", settings="defaults")
-    case = CaseResult("empty", {metric: MetricResult(more_is_better, 0, samples)})
+    case = CaseResult("empty", {"start ms": MetricResult(False, 0, judged, samples)})
     run.scenarios.append(ScenarioResult("start", "Start", "How.", {}, [case]))
     return run
 
@@ -80,6 +80,12 @@ def test_the_page_says_what_we_lose() -> None:
     won, lost = ({"barnabas": [ours], "kafka": [2.0]} for ours in (1.0, 3.0))
     assert "Nothing, in this run" in page.page(run_with(won))
     assert "| Start: empty | start ms | 3 | 2 (kafka) | 0.67× loss |" in page.page(run_with(lost))
+
+
+def test_nobody_loses_what_is_only_told() -> None:
+    run = run_with({"barnabas": [3.0], "kafka": [2.0]}, judged=False)
+    assert "Nothing, in this run" in page.page(run)
+    assert "loss" not in table.figures(run)
 
 
 def test_a_run_is_read_as_it_was_saved(tmp_path: Path) -> None:
