@@ -3,7 +3,8 @@
 from barnabas.broker.broker import Broker, RequestContext
 from barnabas.broker.groups.result import Result
 from barnabas.broker.handlers.describe_groups import ALL_GROUP_OPERATIONS
-from barnabas.broker.promise import Promise, all_of
+from barnabas.broker.in_turns import in_turns
+from barnabas.broker.promise import Promise
 from barnabas.protocol.errors import InvalidGroupId, KafkaError
 from barnabas.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -24,7 +25,7 @@ def handle(
             group.authorized_operations = ALL_GROUP_OPERATIONS
         return group
 
-    groups = all_of([described(group_id) for group_id in request.group_ids])
+    groups = in_turns(broker.clock, request.group_ids, described)
     return groups.map(lambda all_groups: ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=all_groups))
 
 

@@ -5,7 +5,8 @@ Before v6 a group that does not exist is described as a dead one.
 
 from barnabas.broker.broker import Broker, RequestContext
 from barnabas.broker.groups.result import Result
-from barnabas.broker.promise import Promise, all_of
+from barnabas.broker.in_turns import in_turns
+from barnabas.broker.promise import Promise
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
@@ -24,7 +25,7 @@ def handle(broker: Broker, request: DescribeGroupsRequest, context: RequestConte
             group.authorized_operations = ALL_GROUP_OPERATIONS
         return group
 
-    groups = all_of([described(group_id) for group_id in request.groups])
+    groups = in_turns(broker.clock, request.groups, described)
     return groups.map(lambda all_groups: DescribeGroupsResponse(groups=all_groups))
 
 

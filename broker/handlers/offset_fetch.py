@@ -6,7 +6,8 @@ groups (KIP-709), v9 members of the consumer protocol (KIP-848), v10 topic ids.
 
 from barnabas.broker.broker import Broker, RequestContext
 from barnabas.broker.groups.result import Result
-from barnabas.broker.promise import Promise, all_of
+from barnabas.broker.in_turns import in_turns
+from barnabas.broker.promise import Promise
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -28,8 +29,12 @@ _TOPIC_IDS_SINCE = 10
 
 def handle(broker: Broker, request: OffsetFetchRequest, context: RequestContext) -> Promise[OffsetFetchResponse]:
     if context.api_version >= _MANY_GROUPS_SINCE:
-        groups = [_fetch(broker, group, request.require_stable, context) for group in request.groups]
-        return all_of(groups).map(lambda fetched: OffsetFetchResponse(groups=fetched))
+
+        def fetched(group: OffsetFetchRequestGroup) -> Promise[OffsetFetchResponseGroup]:
+            return _fetch(broker, group, request.require_stable, context)
+
+        groups = in_turns(broker.clock, request.groups, fetched)
+        return groups.map(lambda all_groups: OffsetFetchResponse(groups=all_groups))
     return _fetch(broker, _one_group(request), request.require_stable, context).map(_of_one_group)
 
 

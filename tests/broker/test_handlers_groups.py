@@ -546,3 +546,14 @@ def join_together(to_ask: Sequence[Member], asked: Sequence[Member]) -> None:
     assert [member.client.receive().assignment for member in everybody] == [
         member.member_id.encode() for member in everybody
     ]
+
+
+def test_a_request_about_ten_thousand_groups_does_not_hold_up_the_others(broker: Broker, client: RawClient) -> None:
+    names = [f"nobody-{number}" for number in range(10_000)]
+    client.send(DescribeGroupsRequest(groups=names))
+    with RawClient(broker.port) as other:
+        assert other.call(ListGroupsRequest()).error_code == 0
+    described = client.receive().groups
+    assert [group.group_id for group in described] == names
+    deleted = client.call(DeleteGroupsRequest(groups_names=names)).results
+    assert {result.error_code for result in deleted} == {ErrorCode.GROUP_ID_NOT_FOUND}

@@ -1,0 +1,44 @@
+"""Many small pieces of work that one request asks for, a few at each turn of the loop.
+
+A request may name a hundred thousand groups. What each of them takes is little; all of them at once would keep every
+other client waiting for seconds.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from barnabas.broker.promise import Promise, all_of
+from barnabas.storage.seams import Clock
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+PIECES_PER_TURN = 200
+
+
+def in_turns(clock: Clock, pieces: Sequence[T], handle: Callable[[T], Promise[R]]) -> Promise[list[R]]:
+    """A promise of what `handle` promises for each piece, in order. Few are handled before this returns."""
+    if len(pieces) <= PIECES_PER_TURN:
+        return all_of([handle(piece) for piece in pieces])
+    whole: Promise[list[R]] = Promise()
+    promises: list[Promise[R]] = []
+
+    def go_on() -> None:
+        start = len(promises)
+        try:
+            promises.extend(handle(piece) for piece in pieces[start : start + PIECES_PER_TURN])
+        except Exception as error:  # whoever waits must be told, wherever this is called from
+            return whole.fail(error)
+        if len(promises) < len(pieces):
+            clock.call_later(0, go_on)  # not soon: the sockets come first
+        else:
+            all_of(promises).when_done(settle)
+
+    def settle(kept: Promise[list[R]]) -> None:
+        if kept.error is not None:
+            whole.fail(kept.error)
+        else:
+            whole.resolve(kept.value)
+
+    go_on()
+    return whole
