@@ -1,6 +1,8 @@
 """The shell of one client connection: bytes in, frames to the dispatcher, replies out in the order of their requests.
 
-- All requests that one read brought are handled before anything is sent: their replies leave in one write.
+- All requests that one turn of the loop brought are handled before anything is sent, and the replies to one client
+  leave in one write. To wake a sleeping client costs as much as to handle a request: replies that leave together find
+  it awake.
 - A request may be answered later; those behind it are handled meanwhile, and answered after it.
 - Who does not read is not read: above `MAX_UNSENT_BYTES` or `MAX_IN_FLIGHT` a client's socket is left alone until it
   catches up.
@@ -137,7 +139,7 @@ class Connection:
     # Handling
 
     def _handle_frames(self, received: memoryview) -> None:
-        """Every whole frame, then one write."""
+        """Every whole frame; their replies leave when the others' requests of this turn are handled, too."""
         if not self.requests and (stranger := looks_like(bytes(received[:SIZE_BYTES]))):
             return self.close(f"it looks like {stranger}")
         self._rest = b""
@@ -146,7 +148,7 @@ class Connection:
             self._set_aside = self._is_behind()
         except Exception as error:
             return self._break_off(error)
-        self._send()
+        self._loop.call_soon(self._send)
 
     def _handle_whole(self, received: memoryview) -> int:
         """Handles frame after frame while the client keeps up; returns where it stopped."""
