@@ -55,7 +55,8 @@ class GroupMember:
         self.topic = topic
         self.member_id = ""
         self.generation_id = -1
-        self._shown: Mapping[int, int] = {}
+        self.shown: Mapping[int, int] = {}
+        """The offsets behind what the user has seen, by partition: what is to be committed."""
         self._committed: dict[int, int] = {}
         self._heartbeat_at = 0.0
 
@@ -160,12 +161,11 @@ class GroupMember:
         """Where the group is, by partition of the topic."""
         offsets = committed_offsets(self.client, self.group_id)
         self._committed = {each.partition: offset for each, offset in offsets.items() if each.topic == self.topic}
-        self._shown = {}
+        self.shown = {}
         return dict(self._committed)
 
-    def keep_up(self, offsets: Mapping[int, int]) -> bool:
-        """Commits what moved and, when it is time, says that we are here; False if we have to join again."""
-        self._shown = offsets
+    def keep_up(self) -> bool:
+        """Commits what was shown and, when it is time, says that we are here; False if we have to join again."""
         try:
             self._commit()
             if time.monotonic() >= self._heartbeat_at:
@@ -182,12 +182,12 @@ class GroupMember:
 
     def wait_to_join_again(self) -> None:
         """For a member to which nothing is assigned until others leave or partitions are added."""
-        while self.keep_up({}):
+        while self.keep_up():
             time.sleep(IDLE_S)
 
     def _commit(self) -> None:
         """What was shown and is not committed."""
-        offsets = {index: offset for index, offset in self._shown.items() if self._committed.get(index) != offset}
+        offsets = {index: offset for index, offset in self.shown.items() if self._committed.get(index) != offset}
         if offsets:
             named = {TopicPartition(self.topic, index): offset for index, offset in offsets.items()}
             commit_offsets(self.client, self.group_id, named, self.member_id, self.generation_id)

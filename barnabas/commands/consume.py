@@ -4,6 +4,7 @@ Without --follow it ends where the topic ended when it started. Ctrl-C is how --
 of a group it goes on where the group is, and --from holds only where the group has committed nothing.
 """
 
+import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -156,11 +157,30 @@ def _print_while_member(
 ) -> tuple[int | None, bool]:
     """How many may follow, and whether that was all; it was not if the group is being shared out anew."""
     for records in consumer.batches():
-        left = _print(records, show, left)
-        stays = member.keep_up({index: position.offset for index, position in consumer.positions.items()})
-        if left == 0 or not stays:
+        with CtrlCLater():  # what is printed must be known to be, or it is printed again by whoever comes next
+            left = _print(records, show, left)
+            member.shown = {index: position.offset for index, position in consumer.positions.items()}
+        if not member.keep_up() or left == 0:
             return left, left == 0
     return left, True
+
+
+class CtrlCLater:
+    """Ctrl-C counts when the block has ended; a second one at once, since the output may be stuck."""
+
+    def __enter__(self) -> None:
+        self._pressed = False
+        self._before = signal.signal(signal.SIGINT, self._press)
+
+    def _press(self, *_: object) -> None:
+        if self._pressed:
+            raise KeyboardInterrupt
+        self._pressed = True
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+        if self._pressed:
+            raise KeyboardInterrupt
 
 
 class Gathered:

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Producer
 from barnabas.__main__ import main
 from barnabas.admin import create_topic
 from barnabas.client import Client, parse_addresses
+from barnabas.commands.consume import CtrlCLater
 from barnabas.group_member import range_shares
 from barnabas.testing import Broker
 from tests.barnabas.processes import TIMEOUT_S, environment, run
@@ -202,3 +203,20 @@ def test_partitions_are_shared_as_kafkas_range_assignor_does(
     assert {
         member: {topic: list(partitions) for topic, partitions in share.items()} for member, share in shares.items()
     } == expected
+
+
+def test_ctrl_c_waits_for_the_end_of_a_block_and_a_second_one_does_not() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    done: list[str] = []
+    with pytest.raises(KeyboardInterrupt), CtrlCLater():
+        signal.raise_signal(signal.SIGINT)
+        done.append("printed and noted")
+    assert done == ["printed and noted"]
+    with pytest.raises(KeyboardInterrupt), CtrlCLater():
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        done.append("never")
+    with CtrlCLater():
+        done.append("nobody pressed anything")
+    assert done == ["printed and noted", "nobody pressed anything"]
+    assert signal.getsignal(signal.SIGINT) is before
