@@ -205,18 +205,20 @@ def test_partitions_are_shared_as_kafkas_range_assignor_does(
     } == expected
 
 
+def press(times: int, done: list[str]) -> None:
+    with CtrlCLater():
+        for _ in range(times):
+            signal.raise_signal(signal.SIGINT)
+        done.append(f"pressed {times} times")
+
+
 def test_ctrl_c_waits_for_the_end_of_a_block_and_a_second_one_does_not() -> None:
     before = signal.getsignal(signal.SIGINT)
     done: list[str] = []
-    with pytest.raises(KeyboardInterrupt), CtrlCLater():
-        signal.raise_signal(signal.SIGINT)
-        done.append("printed and noted")
-    assert done == ["printed and noted"]
-    with pytest.raises(KeyboardInterrupt), CtrlCLater():
-        signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGINT)
-        done.append("never")
-    with CtrlCLater():
-        done.append("nobody pressed anything")
-    assert done == ["printed and noted", "nobody pressed anything"]
+    press(0, done)
+    with pytest.raises(KeyboardInterrupt):
+        press(1, done)
+    with pytest.raises(KeyboardInterrupt):
+        press(2, done)
+    assert done == ["pressed 0 times", "pressed 1 times"]
     assert signal.getsignal(signal.SIGINT) is before
