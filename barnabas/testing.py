@@ -184,6 +184,7 @@ class Broker:
         properties = {
             "log.dirs": self.data_dir,
             "listeners": f"PLAINTEXT://127.0.0.1:{self._asked_port}",
+            "group.initial.rebalance.delay.ms": "0",  # a test has the consumers that it has
             **self._config,
         }
         server = BrokerServer(properties, report=self._report, system_time=self._time)

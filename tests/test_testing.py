@@ -24,6 +24,16 @@ START_S_MAX = 1.0
 """A tenth of it is the promise; a busy machine does not break it."""
 
 
+@pytest.mark.parametrize(
+    ("config", "delay_ms"),
+    [({}, 0), ({"group.initial.rebalance.delay.ms": "3000"}, 3000)],  # unless a test is about just that
+)
+def test_the_first_consumer_of_a_group_does_not_wait_for_others(config: dict[str, str], delay_ms: int) -> None:
+    with Broker(config=config) as broker:
+        assert broker._server is not None
+        assert broker._server.config.group_initial_rebalance_delay_ms == delay_ms
+
+
 def topics_of(broker: Broker) -> dict[str, int]:
     with RawClient(broker.port) as client:
         return {topic.name: len(topic.partitions) for topic in client.call(MetadataRequest(topics=None)).topics}

@@ -63,10 +63,13 @@ def _run(properties: dict[str, str], report: TextReport | JsonReport) -> int:
 
 # ---- properties
 
+WITHOUT_A_FILE = {"group.initial.rebalance.delay.ms": "0"}
+"""As in the server.properties that Kafka ships: whoever tries something out does not wait three seconds for others."""
+
 
 def _properties(arguments: Arguments, ephemeral_dir: str | None) -> dict[str, str]:
     """The file's, overridden by --set, overridden by the options that have a name of their own."""
-    properties = dict(_read_properties(arguments.config)) if arguments.config else {}
+    properties = dict(_read_properties(arguments.config) if arguments.config else WITHOUT_A_FILE)
     properties.update(arguments.set)
     data_dir = ephemeral_dir or arguments.data_dir
     if data_dir is not None:

@@ -131,6 +131,27 @@ def test_a_properties_file_is_read_and_options_win_over_it(tmp_path: Path) -> No
         assert topic["num_partitions"] == 2
 
 
+@pytest.mark.parametrize(
+    ("lines", "options", "expected"),
+    [
+        (None, (), "0"),  # as in the file that Kafka ships
+        (None, ("--set", "group.initial.rebalance.delay.ms=7"), "7"),
+        ("node.id=1\n", (), "3000"),  # a file says all that it wants to say
+    ],
+)
+def test_the_first_consumer_waits_for_others_only_where_somebody_says_so(
+    tmp_path: Path, lines: str | None, options: tuple[str, ...], expected: str
+) -> None:
+    if lines is not None:
+        (tmp_path / "server.properties").write_text(lines)
+        options = ("--config", str(tmp_path / "server.properties"), *options)
+    with broker("--port", "0", "--data-dir", str(tmp_path / "data"), *options) as running:
+        env = environment(BARNABAS_BOOTSTRAP_SERVERS=running.bootstrap_servers)
+        described = run("configs", "describe", "--broker", "1", "--all", "--json", env=env).stdout
+        values = {config["name"]: config["value"] for config in json.loads(described)}
+        assert values["group.initial.rebalance.delay.ms"] == expected
+
+
 def test_the_log_is_json_lines_if_asked_for() -> None:
     with broker("--port", "0", "--ephemeral", "--log-format", "json") as running:
         env = environment(BARNABAS_BOOTSTRAP_SERVERS=running.bootstrap_servers)
