@@ -1,6 +1,6 @@
 """From a frame to its handler and back: which API, which version, and what to do with one that is not served.
 
-The Produce of one batch, of which there may be a hundred thousand a second, has a way of its own: `quick_produce`.
+The Produce of one batch, of which there may be tens of thousands a second, has a way of its own: `quick_produce`.
 """
 
 from collections.abc import Callable

@@ -83,6 +83,13 @@ class Promise(Generic[T]):
             self._on_abandoned()
 
 
+def failed(error: Exception) -> Promise[T]:
+    """One that there will be no value for."""
+    promise: Promise[T] = Promise()
+    promise.fail(error)
+    return promise
+
+
 def all_of(promises: Sequence[Promise[T]]) -> Promise[list[T]]:
     """A promise of every value, in order; failed with the first error once all are settled."""
 

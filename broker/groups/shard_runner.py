@@ -16,7 +16,7 @@ from barnabas.broker.groups.result import GroupRecord, Result
 from barnabas.broker.groups.shard import GroupShard
 from barnabas.broker.groups.timers import GroupTimers, Operation, TimerKey
 from barnabas.broker.partition import Partition
-from barnabas.broker.promise import Promise
+from barnabas.broker.promise import Promise, failed
 from barnabas.protocol.compression import CompressionType
 from barnabas.protocol.errors import CoordinatorNotAvailable, ErrorCode, KafkaError, NotCoordinator, ProtocolError
 from barnabas.protocol.group_record_serde import decode_record, encode_key, encode_value
@@ -153,9 +153,7 @@ class ShardRunner:
                 raise self._failure
             result = decide(self._shard)
         except KafkaError as error:
-            refused: Promise[R] = Promise()
-            refused.fail(error)
-            return refused
+            return failed(error)
         return self._carry_out(result)
 
     def _carry_out(self, result: Result[R]) -> Promise[R]:

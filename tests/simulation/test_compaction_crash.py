@@ -18,6 +18,7 @@ from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_dir import LogManagerConfig
 from barnabas.storage.log_manager import LogManager
 from tests.simulation.files import Crash, SimulatedFiles
+from tests.simulation.seeds import run_seeds
 from tests.simulation.test_crash import indexes_fit
 from tests.storage.fakes import FakeClock, FakeReport, QueuedWorkers
 
@@ -261,15 +262,5 @@ def run(seed: int) -> int:
 
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_a_compacted_log_is_good_after_any_crash(shard: int) -> None:
-    seeds = range(shard, CRASHES // CRASHES_PER_RUN, SHARDS)
-    if "CRASH_SEED" in os.environ:
-        seeds = [int(os.environ["CRASH_SEED"])] if shard == 0 else []
-    runs = 0
-    for seed in seeds:
-        try:
-            runs += run(seed)
-        except AssertionError as error:
-            raise AssertionError(f"CRASH_SEED={seed}: {error}") from error
-        except Exception as error:
-            raise AssertionError(f"CRASH_SEED={seed}: {error!r}") from error
-    assert runs >= len(seeds) * CRASHES_PER_RUN // 20, "hardly anything was compacted: nothing was tested"
+    runs = run_seeds(run, CRASHES // CRASHES_PER_RUN, shard=shard, shards=SHARDS)
+    assert sum(runs) >= len(runs) * CRASHES_PER_RUN // 20, "hardly anything was compacted: nothing was tested"

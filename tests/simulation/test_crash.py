@@ -18,6 +18,7 @@ from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_dir import LogManagerConfig
 from barnabas.storage.log_manager import LogManager
 from tests.simulation.files import Crash, SimulatedFiles
+from tests.simulation.seeds import run_seeds
 from tests.storage.fakes import FakeClock, FakeReport, QueuedWorkers
 
 CRASHES = int(os.environ.get("CRASHES", "10000"))
@@ -293,13 +294,4 @@ def run(seed: int) -> int:
 
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_what_was_promised_is_true_after_any_crash(shard: int) -> None:
-    seeds = range(shard, CRASHES // CRASHES_PER_RUN, SHARDS)
-    if "CRASH_SEED" in os.environ:
-        seeds = [int(os.environ["CRASH_SEED"])] if shard == 0 else []
-    for seed in seeds:
-        try:
-            run(seed)
-        except AssertionError as error:
-            raise AssertionError(f"CRASH_SEED={seed}: {error}") from error
-        except Exception as error:
-            raise AssertionError(f"CRASH_SEED={seed}: {error!r}") from error
+    run_seeds(run, CRASHES // CRASHES_PER_RUN, shard=shard, shards=SHARDS)
