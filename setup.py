@@ -2,7 +2,7 @@
 
 from setuptools import find_packages, setup
 
-LINKED = ("broker", "protocol", "replication", "storage")
+LINKED = ("broker", "pipelines", "protocol", "replication", "storage")
 
 # The links inside barnabas/ are for type checkers and editors: packages come from the folders themselves, once.
 folders = {

@@ -1,4 +1,5 @@
-"""Fetches into .cache/ what the tests run beside the broker: Apache Kafka, a second Java client and kafka-python.
+"""Fetches into .cache/ what the tests run beside the broker: Apache Kafka, other clients, an older PySpark, and
+the jars of Spark's Kafka source.
 
 Each component has a folder of its own and a stamp in it that says what it was made from. A component whose stamp is
 current is not looked at again, so this is quick and works offline once done. A folder appears whole or not at all.
@@ -35,6 +36,24 @@ JAVA_CLIENT = (
 )
 
 
+# What Spark's Kafka source needs beyond what PySpark ships.
+SPARK_CONNECTORS = {
+    "4.0.0": (
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+        "org.apache.kafka:kafka-clients:3.9.0",
+        "org.apache.commons:commons-pool2:2.12.0",
+    ),
+    "3.5.7": (
+        "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.7",
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.12:3.5.7",
+        "org.apache.kafka:kafka-clients:3.4.1",
+        "org.apache.commons:commons-pool2:2.11.1",
+    ),
+}
+PYSPARK_3 = ("pyspark==3.5.7", "py4j==0.10.9.7")
+
+
 class Component(NamedTuple):
     name: str
     made_from: str
@@ -42,22 +61,23 @@ class Component(NamedTuple):
     make: Callable[[Path], None]  # fills the folder
 
 
-def maven(coordinates: tuple[str, ...]) -> Callable[[Path], None]:
+def maven(coordinates: tuple[str, ...], *, only_these: bool = False) -> Callable[[Path], None]:
     def make(folder: Path) -> None:
         pom = folder / "pom.xml"
         pom.write_text(POM.format(dependencies="".join(DEPENDENCY.format(*c.split(":")) for c in coordinates)))
         # A repository of its own: resolving leaves poms without their jars, and Spark's Ivy trips over those in ~/.m2.
         goal = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
         repository = f"-Dmaven.repo.local={CACHE / 'maven'}"
-        run("mvn", "-q", "-B", "-ntp", repository, "-f", str(pom), goal, f"-DoutputDirectory={folder / 'libs'}")
+        options = (f"-DoutputDirectory={folder / 'libs'}", f"-DexcludeTransitive={str(only_these).lower()}")
+        run("mvn", "-q", "-B", "-ntp", repository, "-f", str(pom), goal, *options)
 
     return make
 
 
-def python_package(requirement: str) -> Callable[[Path], None]:
+def python_packages(*requirements: str) -> Callable[[Path], None]:
     def make(folder: Path) -> None:
         pip = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-        run(*pip, "--no-deps", "--target", str(folder), requirement)
+        run(*pip, "--no-deps", "--target", str(folder), *requirements)
 
     return make
 
@@ -72,8 +92,14 @@ def compiled_driver(kafka: str) -> Callable[[Path], None]:
 
 def components() -> list[Component]:
     source = hashlib.sha256(b"".join(path.read_bytes() for path in DRIVER)).hexdigest()
+    connectors = [
+        Component(f"spark-kafka-{version}", " ".join(jars), ("java", "mvn"), maven(jars, only_these=True))
+        for version, jars in SPARK_CONNECTORS.items()
+    ]
     return [
-        Component("kafka-python-2.3.3", "kafka-python==2.3.3", (), python_package("kafka-python==2.3.3")),
+        *connectors,
+        Component("pyspark-3.5.7", " ".join(PYSPARK_3), (), python_packages(*PYSPARK_3)),
+        Component("kafka-python-2.3.3", "kafka-python==2.3.3", (), python_packages("kafka-python==2.3.3")),
         Component("kafka-4.3.0", " ".join(KAFKA), ("java", "mvn"), maven(KAFKA)),
         Component("kafka-clients-3.9.0", " ".join(JAVA_CLIENT), ("java", "mvn"), maven(JAVA_CLIENT)),
         Component("driver-4.3.0", f"{KAFKA} {source}", ("javac", "mvn"), compiled_driver("kafka-4.3.0")),

@@ -1,0 +1,168 @@
+"""The options that all jobs share, and what they mean for Spark's Kafka source and sink."""
+
+import argparse
+import json
+import re
+from datetime import timedelta
+from typing import Any
+
+_UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def parser(name: str, about: str, *, streaming: bool) -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog=f"barnabas pipeline {name}", description=about, allow_abbrev=False)
+    made.set_defaults(job=name)
+    _add_common(made.add_argument_group("Kafka and Spark"))
+    if streaming:
+        _add_streaming(made.add_argument_group("streaming"))
+    return made
+
+
+def _add_common(group: Any) -> None:
+    group.add_argument("--bootstrap-servers", required=True, metavar="HOST:PORT,…", help="brokers to ask first")
+    group.add_argument(
+        "--kafka",
+        action=_Collect,
+        default={},
+        metavar="KEY=VALUE",
+        help="a setting of Kafka's clients, for source, sink and admin (repeatable)",
+    )
+    group.add_argument("--master", default="local[*]", help="where Spark runs (default: %(default)s, this machine)")
+    group.add_argument(
+        "--conf", action=_Collect, default={}, metavar="KEY=VALUE", help="a setting of Spark (repeatable)"
+    )
+    group.add_argument(
+        "--jars-folder", metavar="DIR", help="where the connector's jars lie already (default: fetched once, cached)"
+    )
+    group.add_argument("--log-file", metavar="FILE", help="where Spark's own output goes (default: a new file per run)")
+    group.add_argument("--dry-run", action="store_true", help="check everything, print the plan, change nothing")
+
+
+def _add_streaming(group: Any) -> None:
+    group.add_argument("--checkpoint", metavar="DIR", help="where Spark remembers how far it read")
+    when = group.add_mutually_exclusive_group()
+    when.add_argument("--once", action="store_true", help="read what is there now, then end")
+    when.add_argument(
+        "--every",
+        type=duration,
+        default=timedelta(seconds=10),
+        metavar="DURATION",
+        help="a batch every … (default: 10s)",
+    )
+    group.add_argument(
+        "--starting-offsets",
+        type=starting_offsets,
+        default="earliest",
+        metavar="earliest|latest|JSON",
+        help="where a new checkpoint begins (default: %(default)s)",
+    )
+    group.add_argument(
+        "--max-offsets-per-trigger", type=positive_number, metavar="N", help="at most so many records per batch"
+    )
+    group.add_argument(
+        "--fail-on-data-loss",
+        type=truth,
+        default=True,
+        metavar="true|false",
+        help="stop if records were gone before they were read (default: true)",
+    )
+
+
+def add_topics(parser: argparse.ArgumentParser) -> None:
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument(
+        "--topic", action=_CollectNames, default=[], metavar="NAME,…", help="a topic to read (repeatable)"
+    )
+    which.add_argument(
+        "--topic-pattern", type=java_pattern, metavar="REGEX", help="read every topic whose whole name matches"
+    )
+
+
+class _Collect(argparse.Action):
+    """KEY=VALUE, repeatable, as a dict."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
+        key, equals, value = values.partition("=")
+        if not equals or not key.strip():
+            raise argparse.ArgumentError(self, f"{values!r} must be KEY=VALUE")
+        setattr(namespace, self.dest, {**getattr(namespace, self.dest), key.strip(): value})
+
+
+class _CollectNames(argparse.Action):
+    """Repeatable, commas allowed; each name once."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
+        names = [name.strip() for name in values.split(",")]
+        if not all(names):
+            raise argparse.ArgumentError(self, f"{values!r} holds an empty name")
+        setattr(namespace, self.dest, list(dict.fromkeys([*getattr(namespace, self.dest), *names])))
+
+
+# ---- values
+
+
+def duration(text: str) -> timedelta:
+    matched = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)", text.strip())
+    if matched is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration: write 250ms, 10s, 5m, 1h or 2d")
+    return timedelta(**{_UNITS[matched[2]]: float(matched[1])})
+
+
+def truth(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"{text!r} must be true or false")
+    return text.lower() == "true"
+
+
+def positive_number(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number of at least 1")
+    return int(text)
+
+
+def java_pattern(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("an empty pattern matches nothing")
+    return text
+
+
+def starting_offsets(text: str) -> str:
+    if text in ("earliest", "latest") or _are_offsets(text):
+        return text
+    example = '{"orders": {"0": 23, "1": -2}}'
+    raise argparse.ArgumentTypeError(
+        f"{text!r} must be earliest, latest or JSON such as {example} (-2: earliest, -1: latest)"
+    )
+
+
+def _are_offsets(text: str) -> bool:
+    try:
+        by_topic = json.loads(text)
+        pairs = [pair for partitions in by_topic.values() for pair in partitions.items()]
+    except (ValueError, AttributeError):
+        return False
+    return bool(pairs) and all(number.isdecimal() and type(offset) is int for number, offset in pairs)
+
+
+# ---- for Spark
+
+
+def kafka_settings(options: argparse.Namespace) -> dict[str, str]:
+    """Options of Spark's Kafka source and sink that say how to reach the cluster."""
+    given = {f"kafka.{key.removeprefix('kafka.')}": value for key, value in options.kafka.items()}
+    return {"kafka.bootstrap.servers": options.bootstrap_servers, **given}
+
+
+def source_settings(options: argparse.Namespace) -> dict[str, str]:
+    """Options of Spark's Kafka source for the topics and the range that the user named."""
+    settings = {**kafka_settings(options), "includeHeaders": "true"}
+    if options.topic_pattern is not None:
+        settings["subscribePattern"] = options.topic_pattern
+    else:
+        settings["subscribe"] = ",".join(options.topic)
+    if hasattr(options, "starting_offsets"):
+        settings["startingOffsets"] = options.starting_offsets
+        settings["failOnDataLoss"] = str(options.fail_on_data_loss).lower()
+        if options.max_offsets_per_trigger is not None:
+            settings["maxOffsetsPerTrigger"] = str(options.max_offsets_per_trigger)
+    return settings

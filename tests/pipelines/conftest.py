@@ -1,0 +1,65 @@
+"""One Spark session and one broker for all tests of the jobs, and what they need to produce, read, kill and restart."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+from barnabas.pipelines import options, session
+from tests.pipelines.records import create_topic
+from tests.processes.broker_process import BrokerProcess
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+JARS = ROOT / ".cache" / f"spark-kafka-{pyspark.__version__}" / "libs"
+
+os.environ["BARNABAS_SPARK_JARS"] = str(JARS)
+
+FAST_CONF = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "768m",
+    "spark.sql.streaming.pollingDelay": "5ms",
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    folder = tmp_path_factory.mktemp("spark")
+    words = ["--bootstrap-servers", "-", "--master", "local[2]", "--log-file", str(folder / "spark.log")]
+    conf = {**FAST_CONF, "spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "local")}
+    words += [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+    opened = session.open_session("tests", options.parser("tests", "", streaming=False).parse_args(words))
+    yield opened
+    opened.stop()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker for everybody: use topics of your own (`new_topic`), and do not stop it."""
+    folder = tmp_path_factory.mktemp("broker")
+    with BrokerProcess(folder / "data", settings={"auto.create.topics.enable": "false"}) as process:
+        yield process
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A broker of the test's own: `kill()` or `stop()` it and `start()` it again, same port and data."""
+    with BrokerProcess(tmp_path / "broker" / "data", settings={"auto.create.topics.enable": "false"}) as process:
+        yield process
+
+
+@pytest.fixture
+def new_topic(broker: BrokerProcess, request: pytest.FixtureRequest) -> Callable[..., str]:
+    """new_topic(partitions=1, **configs): creates a topic with a name that nobody else uses."""
+    made: list[str] = []
+
+    def create(partitions: int = 1, **configs: str) -> str:
+        name = f"t{abs(hash(request.node.nodeid)) % 10**10}-{len(made)}"
+        made.append(name)
+        create_topic(broker.bootstrap_servers, name, partitions, {k.replace("_", "."): v for k, v in configs.items()})
+        return name
+
+    return create
