@@ -18,6 +18,7 @@ WRITE = selectors.EVENT_WRITE
 
 Callback = Callable[..., None]
 _COMPACT_ABOVE = 1_000
+_BUSY_TURNS_MAX = 8
 _LONGEST_WAIT_S = 3_600  # the system takes no more than 24 days, and a timer may well be due after that
 
 
@@ -66,6 +67,8 @@ class Loop:
         os.set_blocking(self._wake_write, False)
         self._wake_lock = threading.Lock()
         self._selector.register(self._wake_read, READ, self._drain_wake_ups)
+        self._when_idle: list[tuple[Callback, tuple[Any, ...]]] = []
+        self._busy_turns = 0
         self._running = False
         self._is_closed = False
 
@@ -84,6 +87,10 @@ class Loop:
 
     def call_soon(self, callback: Callback, *args: Any) -> None:
         self._soon.append((callback, args))
+
+    def call_when_idle(self, callback: Callback, *args: Any) -> None:
+        """Once a turn brings no more from sockets and threads, or after `_BUSY_TURNS_MAX` that did."""
+        self._when_idle.append((callback, args))
 
     def call_from_thread(self, callback: Callback, *args: Any) -> None:
         """The only method that another thread may call."""
@@ -123,13 +130,16 @@ class Loop:
             self.run_once()
 
     def run_once(self) -> None:
-        for key, events in self._selector.select(self._timeout()):
+        ready = self._selector.select(self._timeout())
+        for key, events in ready:
             try:
                 key.data(events)
             except Exception as error:
                 self._on_error(error)
         self._run_due_timers()
         self._run_queue(self._soon)
+        if self._when_idle:
+            self._call_if_idle(bool(ready))
 
     def stop(self) -> None:
         self._running = False
@@ -142,7 +152,7 @@ class Loop:
             os.close(self._wake_write)
 
     def _timeout(self) -> float | None:
-        if self._soon:
+        if self._soon or self._when_idle:
             return 0
         while self._timers and self._timers[0].cancelled:
             heapq.heappop(self._timers)
@@ -166,6 +176,15 @@ class Loop:
         """What is in the queue now: a callback that queues another must not keep the sockets waiting."""
         for _ in range(len(queue)):
             self._call(*queue.popleft())
+
+    def _call_if_idle(self, is_busy: bool) -> None:
+        if is_busy and self._busy_turns < _BUSY_TURNS_MAX:
+            self._busy_turns += 1
+            return
+        self._busy_turns = 0
+        waiting, self._when_idle = self._when_idle, []
+        for callback, args in waiting:
+            self._call(callback, args)
 
     def _call(self, callback: Callback, args: tuple[Any, ...]) -> None:
         try:

@@ -27,6 +27,10 @@ class Clock(Protocol):
 
     def call_soon(self, callback: Callable[..., None], *args: Any) -> None: ...
 
+    def call_when_idle(self, callback: Callable[..., None], *args: Any) -> None:
+        """Soon, but behind the requests that are at hand already, unless these do not end."""
+        ...
+
 
 class Workers(Protocol):
     """Runs blocking work elsewhere. `then(result, error)` is called on the loop's thread; exactly one of the two is set

@@ -241,3 +241,37 @@ def test_a_closed_loop_leaves_no_descriptor() -> None:
     for _ in range(10):
         Loop(fail).close()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_what_waits_for_idleness_lets_what_is_at_hand_go_first(loop: Loop) -> None:
+    calls = Calls()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.send(b"12")
+        loop.register(ours.fileno(), READ, lambda _events: calls(ours.recv(1)))
+        loop.call_when_idle(calls, "idle")
+        while "idle" not in calls:
+            loop.run_once()
+        loop.unregister(ours.fileno())
+    assert calls == [b"1", b"2", "idle"]
+
+
+def test_what_waits_for_idleness_does_not_wait_for_ever(loop: Loop) -> None:
+    calls = Calls()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        loop.register(ours.fileno(), WRITE, lambda _events: calls("busy"))  # it always is
+        loop.call_when_idle(calls, "idle")
+        while "idle" not in calls:
+            loop.run_once()
+        loop.unregister(ours.fileno())
+    assert 1 < calls.count("busy") < 20
+
+
+def test_an_idle_loop_calls_at_once_and_goes_on_after_an_error(loop: Loop, errors: list[BaseException]) -> None:
+    calls = Calls()
+    loop.call_when_idle(fail)
+    loop.call_when_idle(calls, "idle")
+    loop.run_once()
+    assert calls == ["idle"]
+    assert len(errors) == 1

@@ -33,6 +33,8 @@ class FakeClock:
     def call_soon(self, callback: Callable[..., None], *args: Any) -> None:
         self._soon.append(lambda: callback(*args))
 
+    call_when_idle = call_soon
+
     def call_later(self, delay_ms: float, callback: Callable[..., None], *args: Any) -> FakeTimer:
         timer = FakeTimer(lambda: callback(*args))
         heappush(self._timers, (self._now_ms + delay_ms, next(self._numbers), timer))
