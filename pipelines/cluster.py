@@ -34,6 +34,7 @@ class Cluster:
         self._jvm = jvm
         self.bootstrap_servers = settings["kafka.bootstrap.servers"]
         self._timeout_ms = int(timeout_s * 1000)
+        self._isolation = settings.get("kafka.isolation.level", "read_uncommitted").upper()
         properties = self._jvm.java.util.Properties()
         for key, value in settings.items():
             if key.startswith("kafka."):
@@ -54,8 +55,17 @@ class Cluster:
     def close(self) -> None:
         self._admin.close(self._jvm.java.time.Duration.ofSeconds(5))
 
-    def topics(self, names: Iterable[str] | None = None, pattern: str | None = None) -> dict[str, Topic]:
-        """Those of the names that exist; or those whose whole name matches, internal ones left out."""
+    def cluster_id(self) -> str:
+        with self._explained("ask for the cluster's id"):
+            return str(self._admin.describeCluster().clusterId().get())
+
+    def topics(
+        self, names: Iterable[str] | None = None, pattern: str | None = None, *, configs: bool = True
+    ) -> dict[str, Topic]:
+        """Those of the names that exist; or those whose whole name matches, internal ones left out.
+
+        Reading configurations takes most of the time: leave them out (`configs=False`) where nobody looks at them.
+        """
         with self._explained("list topics"):
             existing = set(self._admin.listTopics().names().get())
             if names is not None:
@@ -66,8 +76,19 @@ class Cluster:
             if not wanted:
                 return {}
             described = self._admin.describeTopics(wanted).allTopicNames().get()
-            configs = self._configs(wanted)
-            return {name: self._topic(described[name], configs[name]) for name in wanted}
+            found = self._configs(wanted) if configs else {}
+            return {name: self._topic(described[name], found.get(name, {})) for name in wanted}
+
+    def effective_configs(self, names: Iterable[str], keys: Iterable[str]) -> dict[str, dict[str, str]]:
+        """What is in force for these topics, wherever it is set."""
+        with self._explained("read topic configurations"):
+            resources = {name: self._resource(name) for name in names}
+            found = self._admin.describeConfigs(list(resources.values())).all().get()
+            wanted = list(keys)
+            return {
+                name: {key: entry.value() for key in wanted if (entry := found[resource].get(key)) is not None}
+                for name, resource in resources.items()
+            }
 
     def _topic(self, described: Any, configs: dict[str, str]) -> Topic:
         return Topic(described.name(), described.topicId().toString(), len(described.partitions()), configs)
@@ -92,6 +113,7 @@ class Cluster:
         return self._offsets(topics, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest())
 
     def end_offsets(self, topics: Iterable[str]) -> dict[tuple[str, int], int]:
+        """Behind the last record that a consumer with these settings gets to see (`isolation.level`)."""
         return self._offsets(topics, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
 
     def _offsets(self, topics: Iterable[str], spec: Any) -> dict[tuple[str, int], int]:
@@ -105,7 +127,9 @@ class Cluster:
             request = self._jvm.java.util.HashMap()
             for each in asked.values():
                 request.put(each, spec)
-            found = self._admin.listOffsets(request).all().get()
+            isolation = getattr(self._jvm.org.apache.kafka.common.IsolationLevel, self._isolation)
+            options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(isolation)
+            found = self._admin.listOffsets(request, options).all().get()
             return {key: found[each].offset() for key, each in asked.items()}
 
     def create_topic(
