@@ -3,19 +3,28 @@
 import os
 from pathlib import Path
 
-from benchmarks.bench import Bench, mb_per_s, per_gb
+from benchmarks.bench import Bench, client_cores, mb_per_s, per_gb
 from benchmarks.generator import Outcome
-from benchmarks.scenario import Case, Figures, Scenario, less, more
+from benchmarks.scenario import Case, Figures, Scenario, less, more, told
 
 WRITE_RATE = 2_000
+FETCH_PASSES = 3  # reading is quick: once is over before it can be told apart from its beginning
 
 
-def filled(bench: Bench, size_bytes: float) -> tuple[str, int]:
-    """A topic of 4 partitions and how many records of 1 KB it has."""
-    topic, records = bench.topic(4), bench.scaled(size_bytes / 1000, at_least=8)
-    bench.settle(records * 1000)
-    bench.load("produce-bulk", topic=topic, partitions=4, record_bytes=1000, records=records)
+def filled(bench: Bench, size_bytes: float, record_bytes: int = 1000) -> tuple[str, int]:
+    """A topic of 4 partitions and how many records it has."""
+    topic, records = bench.topic(4), bench.scaled(size_bytes / record_bytes, at_least=8)
+    bench.settle(records * record_bytes)
+    bench.load("produce-bulk", topic=topic, partitions=4, record_bytes=record_bytes, records=records)
     return topic, records
+
+
+def fetch(bench: Bench, case: Case) -> Figures:
+    topic, records = filled(bench, 250e6, case.options["record_bytes"])
+    reading = {"topic": topic, "partitions": 4, "streams": 4, "expect": records}
+    passes = [bench.load("read", **reading) for _ in range(FETCH_PASSES)]
+    total = {key: sum(one[key] for one in passes) for key in ("bytes", "seconds", "cpu_s", "client_cpu_s")}
+    return {"MB/s": mb_per_s(total), "CPU s/GB": per_gb(total), "client cores": client_cores(total)}
 
 
 def fan_out(bench: Bench, case: Case) -> Figures:
@@ -63,6 +72,19 @@ def forget_pages(folder: Path) -> None:
 
 
 SCENARIOS = (
+    Scenario(
+        name="fetch",
+        title="Consume with a client that is not in the way",
+        method="A librdkafka consumer takes as long to hand over records as a broker takes to send them. Here one "
+        "connection with Fetch requests made by hand reads 4 partitions, warm and uncompressed, checking every CRC and "
+        "every record: three times over.",
+        metrics=(more("MB/s"), less("CPU s/GB"), told("client cores")),
+        cases=tuple(
+            Case(size, {"record_bytes": record_bytes}, quick=size == "1 KB")
+            for size, record_bytes in (("100 B", 100), ("1 KB", 1000), ("100 KB", 100_000))
+        ),
+        measure=fetch,
+    ),
     Scenario(
         name="fan-out",
         title="One topic to many groups",

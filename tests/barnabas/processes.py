@@ -59,7 +59,7 @@ class RunningBroker:
 
 @contextmanager
 def broker(*arguments: str, cwd: str | None = None) -> Iterator[RunningBroker]:
-    """A broker that answers requests; killed at the end if the test has not stopped it."""
+    """A broker that answers requests; stopped at the end, so that it takes its temporary files with it."""
     with subprocess.Popen(
         [sys.executable, "-m", "barnabas", "start", *arguments],
         stdout=subprocess.PIPE,
@@ -76,7 +76,11 @@ def broker(*arguments: str, cwd: str | None = None) -> Iterator[RunningBroker]:
             host, port, node_id, data, ms = match.groups()
             yield RunningBroker(process, host, int(port), int(node_id), data, int(ms))
         finally:
-            process.kill()
+            process.terminate()
+            try:
+                process.wait(TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
 
 def failed_start(*arguments: str) -> tuple[int, str]:
