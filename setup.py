@@ -12,4 +12,8 @@ for top in LINKED:
     folders |= {f"barnabas.{top}": top} | {f"barnabas.{top}.{name}": f"{top}/{name}" for name in find_packages(top)}
 folders = {package: folder.replace(".", "/") for package, folder in folders.items()}
 
-setup(packages=["barnabas", *folders], package_dir={"barnabas": "barnabas", **folders})
+setup(
+    packages=["barnabas", *folders],
+    package_dir={"barnabas": "barnabas", **folders},
+    package_data={"barnabas.pipelines": ["*.properties"]},
+)

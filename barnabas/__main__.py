@@ -20,6 +20,7 @@ COMMANDS = {
     "consume": "print the records of a topic",
     "groups": "list and describe consumer groups, show their lag, reset their offsets, delete them",
     "configs": "describe and alter the configuration of topics and brokers",
+    "pipeline": "run Spark jobs on topics: archive, restore, mirror, roll up, tabulate, audit",
     "log": "show what is in segments and the other files of a data directory",
 }
 MODULES = {"log": "log_dump"}
@@ -68,7 +69,7 @@ def _find(words: list[str]) -> tuple[Command | None, list[str]]:
         return None, []
     if (command := commands.get(f"{group} {rest[0]}")) is None:
         known = [name.split()[1] for name in commands]
-        raise UsageError(f"{group} {rest[0]!r} is not a command: use {', '.join(known)}")
+        raise UsageError(f"{group} {rest[0]!r} is not a command{nearest(rest[0], known)}: use {', '.join(known)}")
     return command, rest[1:]
 
 

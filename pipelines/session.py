@@ -3,56 +3,104 @@
 import argparse
 import os
 import signal
-import tempfile
 import threading
 from pathlib import Path
 from typing import Any
 
-from pyspark import SparkConf, SparkContext, java_gateway
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from barnabas.pipelines.connector import connector_jars
+from barnabas.pipelines import gateway, logs
+from barnabas.pipelines.connector import connector_jars, installed_spark
+from barnabas.pipelines.failure import Failure
+from barnabas.pipelines.requirements import require_java
+
+SOURCE_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+LOOPBACK = "127.0.0.1"
 
 
 def open_session(name: str, options: argparse.Namespace) -> SparkSession:
+    """Sets `options.log_file` to the file that Spark's output goes to; None under spark-submit, which has its own."""
     if under_spark_submit():
-        return (
-            SparkSession.builder.appName(f"barnabas {name}").config("spark.sql.session.timeZone", "UTC").getOrCreate()
-        )
-    log = Path(options.log_file or Path(tempfile.gettempdir()) / f"barnabas-{name}-{os.getpid()}.log")
-    conf = SparkConf(loadDefaults=False)
-    for key, value in settings(name, options).items():
+        options.log_file = None
+        return _submitted_session(name, options)
+    require_java()
+    log_file = logs.new_log_file(name, options.log_file)
+    options.log_file = str(log_file)
+    settings = session_settings(name, options, log_file)
+    if _is_local(options.master):
+        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+    launched = gateway.launch(settings, log_file)
+    conf = SparkConf(_jvm=launched.jvm)
+    for key, value in settings.items():
         conf.set(key, value)
-    if options.master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    with log.open("ab") as output:
-        gateway = _launch(conf, {"stdout": output, "stderr": output})
-    context = SparkContext(conf=conf, gateway=gateway)
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    return SparkSession(context)
+    return SparkSession(_context(launched, conf))
 
 
-def _launch(conf: SparkConf, output: dict[str, Any]) -> Any:
-    launch_gateway: Any = java_gateway.launch_gateway
-    return launch_gateway(conf, output)
-
-
-def settings(name: str, options: argparse.Namespace) -> dict[str, str]:
-    jars = ",".join(path.resolve().as_uri() for path in connector_jars(options.jars_folder))
-    local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    return {
-        "spark.app.name": f"barnabas {name}",
-        "spark.master": options.master,
-        "spark.jars": jars,
-        "spark.sql.session.timeZone": "UTC",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        **(local if options.master.startswith("local") else {}),
-        **options.conf,
-    }
+def close_session(spark: SparkSession) -> None:
+    launched: Any = SparkContext._gateway
+    spark.stop()
+    if not under_spark_submit():
+        SparkContext._gateway = SparkContext._jvm = None
+        gateway.close(launched)
 
 
 def under_spark_submit() -> bool:
     """spark-submit has started the JVM already, with the master and the jars that it was given."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def session_settings(name: str, options: argparse.Namespace, log_file: Path) -> dict[str, str]:
+    """Ours, under the user's: --conf decides, except that lists are joined."""
+    own_jars = [jar.as_uri() for jar in connector_jars(installed_spark(), options.jars_folder, options.conf, log_file)]
+    given = dict(options.conf)
+    jars = ",".join([*own_jars, *filter(None, [given.pop("spark.jars", "")])])
+    java = " ".join([logs.java_options(log_file), given.pop("spark.driver.extraJavaOptions", "")]).strip()
+    local = {
+        "spark.driver.host": LOOPBACK,
+        "spark.driver.bindAddress": LOOPBACK,
+        "spark.sql.shuffle.partitions": "8",  # the default of 200 is for a cluster; each costs a stateful query time
+    }
+    return {
+        "spark.app.name": f"barnabas {name}",
+        "spark.master": options.master,
+        "spark.jars": jars,
+        "spark.driver.extraJavaOptions": java,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        **(local if _is_local(options.master) else {}),
+        **given,
+    }
+
+
+def _is_local(master: str) -> bool:
+    return master.startswith("local")
+
+
+def _context(launched: Any, conf: SparkConf) -> SparkContext:
+    try:
+        context = SparkContext(conf=conf, gateway=launched)
+    except Py4JJavaError as error:
+        gateway.close(launched)
+        raise Failure(f"Spark did not start: {error.java_exception.getMessage()}") from error
+    if threading.current_thread() is threading.main_thread():
+        # pyspark's own handler would cancel the running jobs, a batch in its middle.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    return context
+
+
+def _submitted_session(name: str, options: argparse.Namespace) -> SparkSession:
+    builder = SparkSession.builder.appName(f"barnabas {name}").config("spark.sql.session.timeZone", "UTC")
+    for key, value in options.conf.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    jvm: Any = spark._jvm
+    try:
+        jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(SOURCE_CLASS)
+    except Py4JJavaError as error:
+        scala = ".".join(jvm.scala.util.Properties.versionNumberString().split(".")[:2])
+        connector = f"org.apache.spark:spark-sql-kafka-0-10_{scala}:{spark.version}"
+        raise Failure(f"Spark's Kafka connector is missing: add --packages {connector} to spark-submit") from error
+    return spark

@@ -1,0 +1,39 @@
+"""The JVM that Spark's driver runs in: started with all its output in the log file, and ended with us."""
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, java_gateway
+from pyspark.errors import PySparkException
+
+from barnabas.pipelines.failure import Failure
+
+END_TIMEOUT_S = 10
+
+
+def launch(settings: Mapping[str, str], log_file: Path) -> Any:
+    conf = SparkConf(loadDefaults=False)
+    for key, value in settings.items():
+        conf.set(key, value)
+    launch_gateway: Any = java_gateway.launch_gateway
+    with log_file.open("ab") as output:
+        try:
+            return launch_gateway(conf, {"stdout": output, "stderr": output})
+        except PySparkException as error:
+            raise Failure(f"Spark's JVM did not start; see {log_file}") from error
+
+
+def close(gateway: Any) -> None:
+    """The JVM ends when its stdin does, and takes its temporary files with it."""
+    gateway.shutdown_callback_server()
+    process = gateway.proc
+    if process is None:
+        return  # spark-submit's, not ours
+    process.stdin.close()
+    try:
+        process.wait(END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,59 @@
+"""Where everything goes that is not for the terminal: Spark's log, the JVM's own words, the details of an error."""
+
+import logging
+import os
+import time
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any
+
+LOG4J = Path(__file__).with_name("log4j2.properties")
+KEPT_PER_JOB = 20
+
+
+def new_log_file(job: str, given: str | None) -> Path:
+    """The file that the user named, or a new one in the state folder; the oldest of this job's files go."""
+    if given is not None:
+        path = Path(given).absolute()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+    folder = state_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in sorted(folder.glob(f"{job}-*.log"))[: -KEPT_PER_JOB + 1]:
+        for rolled in folder.glob(f"{old.name}*"):
+            rolled.unlink(missing_ok=True)
+    return folder / f"{job}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+
+
+def state_folder() -> Path:
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "barnabas" / "pipelines"
+
+
+def java_options(log_file: Path) -> str:
+    """For the driver's JVM. The quotes are for paths with spaces."""
+    return f'"-Dlog4j2.configurationFile={LOG4J.as_uri()}" "-Dbarnabas.log.file={log_file}"'
+
+
+def write_details(log_file: str | None, error: BaseException) -> None:
+    """The whole story of an error that the terminal told in one line."""
+    if log_file is None:
+        return
+    with Path(log_file).open("a") as log:
+        log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} the job failed\n")
+        log.writelines(traceback.format_exception(error))
+
+
+def keep_off_the_terminal(log_file: Path) -> None:
+    """Python's warnings, and py4j's tracebacks of calls that failed or were cut off."""
+    handler = logging.FileHandler(log_file, delay=True)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    py4j = logging.getLogger("py4j")
+    py4j.addHandler(handler)
+    py4j.propagate = False
+
+    def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
+        with log_file.open("a") as log:
+            log.write(warnings.formatwarning(message, category, filename, lineno, line))
+
+    warnings.showwarning = show
