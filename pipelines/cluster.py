@@ -15,6 +15,8 @@ from pyspark.sql import SparkSession
 from barnabas.pipelines.failure import Failure
 
 TIMEOUT_S = 15
+REQUEST_TIMEOUT_MS = 15_000
+"""Who waits longer than that for a cluster asks it again meanwhile."""
 BROKER_DEFAULT = -1
 
 
@@ -40,7 +42,7 @@ class Cluster:
             if key.startswith("kafka."):
                 properties.setProperty(key.removeprefix("kafka."), value)
         properties.setProperty("default.api.timeout.ms", str(self._timeout_ms))
-        properties.setProperty("request.timeout.ms", str(self._timeout_ms))
+        properties.setProperty("request.timeout.ms", str(min(self._timeout_ms, REQUEST_TIMEOUT_MS)))
         with self._explained("connect"):
             self._admin = self._jvm.org.apache.kafka.clients.admin.Admin.create(properties)
 

@@ -22,14 +22,14 @@ def _add_common(group: Any) -> None:
     group.add_argument("--bootstrap-servers", required=True, metavar="HOST:PORT,…", help="brokers to ask first")
     group.add_argument(
         "--kafka",
-        action=_Collect,
+        action=CollectSettings,
         default={},
         metavar="KEY=VALUE",
         help="a setting of Kafka's clients, for source, sink and admin (repeatable)",
     )
     group.add_argument("--master", default="local[*]", help="where Spark runs (default: %(default)s, this machine)")
     group.add_argument(
-        "--conf", action=_Collect, default={}, metavar="KEY=VALUE", help="a setting of Spark (repeatable)"
+        "--conf", action=CollectSettings, default={}, metavar="KEY=VALUE", help="a setting of Spark (repeatable)"
     )
     group.add_argument(
         "--jars-folder", metavar="DIR", help="where the connector's jars lie already (default: fetched once, cached)"
@@ -71,14 +71,14 @@ def _add_streaming(group: Any) -> None:
 def add_topics(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument(
-        "--topic", action=_CollectNames, default=[], metavar="NAME,…", help="a topic to read (repeatable)"
+        "--topic", action=CollectNames, default=[], metavar="NAME,…", help="a topic to read (repeatable)"
     )
     which.add_argument(
         "--topic-pattern", type=java_pattern, metavar="REGEX", help="read every topic whose whole name matches"
     )
 
 
-class _Collect(argparse.Action):
+class CollectSettings(argparse.Action):
     """KEY=VALUE, repeatable, as a dict."""
 
     def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
@@ -88,7 +88,7 @@ class _Collect(argparse.Action):
         setattr(namespace, self.dest, {**getattr(namespace, self.dest), key.strip(): value})
 
 
-class _CollectNames(argparse.Action):
+class CollectNames(argparse.Action):
     """Repeatable, commas allowed; each name once."""
 
     def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
