@@ -1,0 +1,63 @@
+"""What Spark notes in a query's checkpoint before it runs a batch: which offsets it reads, and under which watermark.
+
+The notes are the same when the batch is run again after a crash, and so is whatever is derived from them.
+"""
+
+import json
+from typing import NamedTuple
+
+from barnabas.pipelines.failure import Failure
+from barnabas.pipelines.files import Files
+
+Offsets = dict[str, dict[str, int]]
+"""As Spark's Kafka source writes them: topic, then partition (as text), then offset."""
+
+EARLIEST = -2
+
+
+class BatchRange(NamedTuple):
+    start: Offsets
+    end: Offsets
+    late_watermark_ms: int
+    """A row whose window ended by then is late: the batch before this one gave out windows up to there."""
+
+
+class Note(NamedTuple):
+    offsets: Offsets
+    watermark_ms: int
+
+
+def batch_range(checkpoint: Files, batch_id: int) -> BatchRange:
+    """Only partitions that have something to read."""
+    noted = _note(checkpoint, batch_id)
+    before = Note(_first_offsets(checkpoint), 0) if batch_id == 0 else _note(checkpoint, batch_id - 1)
+    start: Offsets = {}
+    end: Offsets = {}
+    for topic, partitions in noted.offsets.items():
+        for number, offset in partitions.items():
+            begin = before.offsets.get(topic, {}).get(number, EARLIEST)
+            if begin != offset:
+                start.setdefault(topic, {})[number] = begin
+                end.setdefault(topic, {})[number] = offset
+    return BatchRange(start, end, before.watermark_ms)
+
+
+def last_offsets(checkpoint: Files) -> Offsets | None:
+    """Where the next batch begins, or the one that is to be run again; None if there was no batch."""
+    done = [int(found.name) for found in checkpoint.list("commits") if found.name.isdecimal()]
+    return _note(checkpoint, max(done)).offsets if done else None
+
+
+def _note(checkpoint: Files, batch_id: int) -> Note:
+    """A version line, a line about the batch, and a line for each source (there is one)."""
+    path = checkpoint.path("offsets", str(batch_id))
+    lines = checkpoint.read_text(path).splitlines()
+    if lines[:1] != ["v1"] or len(lines) != 3:
+        raise Failure(f"{path} was written by a version of Spark that this job does not know: use PySpark 3.5 or 4.0")
+    return Note(json.loads(lines[2]), json.loads(lines[1])["batchWatermarkMs"])
+
+
+def _first_offsets(checkpoint: Files) -> Offsets:
+    text = checkpoint.read_text(checkpoint.path("sources", "0", "0"))
+    offsets: Offsets = json.loads(text[text.index("{") :])
+    return offsets

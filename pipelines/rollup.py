@@ -1,0 +1,150 @@
+"""Rolls up JSON events into event-time windows; docs/pipelines/rollup.md says what is promised."""
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from barnabas.pipelines import options as shared
+from barnabas.pipelines.dead_letters import DeadLetters, Unused
+from barnabas.pipelines.files import Files
+from barnabas.pipelines.folder import open_folder
+from barnabas.pipelines.launch import launch
+from barnabas.pipelines.offset_log import BatchRange, batch_range
+from barnabas.pipelines.progress import Counts, Progress
+from barnabas.pipelines.rollup_events import parse
+from barnabas.pipelines.rollup_options import Rollup, make_parser, rollup_of
+from barnabas.pipelines.rollup_output import ParquetOutput, check_checkpoint, make_checkpoint, send
+from barnabas.pipelines.rollup_plan import check_topics, print_plan
+from barnabas.pipelines.rollup_windows import roll_up
+from barnabas.pipelines.stream import run_stream
+
+QUERY = "rollup"
+SEEN = "seen"
+
+
+def run(spark: SparkSession, options: argparse.Namespace) -> int:
+    rollup = rollup_of(options)
+    topics = check_topics(spark, options)
+    checkpoint = Files(spark, options.checkpoint)
+    output = None if options.output is None else ParquetOutput(open_folder(spark, options.output))
+    checkpoint_id = check_checkpoint(checkpoint, rollup.fixed)
+    if options.dry_run:
+        if output is not None:
+            output.check(checkpoint_id or "")
+        print_plan(topics, checkpoint, output, options, rollup)
+        return 0
+    checkpoint_id = checkpoint_id or make_checkpoint(checkpoint, rollup.fixed)
+    try:
+        if output is not None:
+            output.open(checkpoint_id)
+        batches = Batches(spark, options, rollup, checkpoint, output)
+        run_stream(_windows(spark, options, rollup), batches, options, name=QUERY, progress=StateProgress(QUERY))
+    finally:
+        if output is not None:
+            output.close()
+    return 0
+
+
+def _windows(spark: SparkSession, options: argparse.Namespace, rollup: Rollup) -> DataFrame:
+    records = spark.readStream.format("kafka").options(**shared.source_settings(options)).load()
+    # Tells whether a batch held anything that needs a second look.
+    seen = (F.count("reason").alias("unreadable"), F.min(rollup.windows.first_end_micros()).alias("first_end"))
+    parsed = parse(records, rollup.form).observe(SEEN, *seen)
+    delay = f"{int(options.watermark.total_seconds() * 1000)} milliseconds"
+    good = parsed.filter(F.col("reason").isNull()).withWatermark("event_time", delay)
+    return roll_up(good, rollup.form, rollup.windows, rollup.aggregates)
+
+
+@dataclass
+class Batches:
+    """What happens with the windows that a batch gives out. The file comes last: where it is, all was done."""
+
+    spark: SparkSession
+    options: argparse.Namespace
+    rollup: Rollup
+    checkpoint: Files
+    output: ParquetOutput | None
+
+    def __call__(self, windows: DataFrame, batch_id: int) -> Counts:
+        windows = windows.persist()
+        try:
+            count = windows.count()  # of all partitions, so that the state of all of them is written
+            if self.output is not None and self.output.holds(batch_id):
+                return Counts(rows_out=0)
+            unused = self._unused(batch_range(self.checkpoint, batch_id))
+            if count > 0:
+                self._give_out(windows, batch_id)
+        finally:
+            windows.unpersist()
+        return Counts(rows_out=count, figures=self._figures(unused))
+
+    def _give_out(self, windows: DataFrame, batch_id: int) -> None:
+        if self.options.output_topic is not None:
+            keys = [field.name for field in self.rollup.form.keys]
+            send(windows, self.options.output_topic, keys, shared.kafka_settings(self.options))
+        if self.output is not None:
+            self.output.write(windows, batch_id)
+
+    def _unused(self, batch: BatchRange) -> Unused:
+        seen = _seen(self.spark)
+        if seen is not None and seen.unreadable == 0 and seen.first_end_ms > batch.late_watermark_ms:
+            return Unused()
+        letters = DeadLetters(
+            spark=self.spark,
+            settings=shared.kafka_settings(self.options),
+            form=self.rollup.form,
+            windows=self.rollup.windows,
+            topic=self.options.dead_letter_topic,
+            late_too=self.options.dead_letter_late,
+            fail_on_data_loss=self.options.fail_on_data_loss,
+        )
+        return letters.handle(batch)
+
+    def _figures(self, unused: Unused) -> dict[str, int]:
+        figures = {"late": unused.late, "dead letters": sum(unused.unreadable.values())}
+        return figures if self.options.slide is None else {**figures, "partly late": unused.partly_late}
+
+
+class Seen(NamedTuple):
+    unreadable: int
+    first_end_ms: float
+
+
+def _seen(spark: SparkSession) -> Seen | None:
+    """What Spark observed in the batch that runs. A task that ran twice counts twice: enough to tell 0 from more."""
+    for query in spark.streams.active:
+        if query.name == QUERY:
+            try:
+                java: Any = query._jsq
+                row = java.streamingQuery().lastExecution().observedMetrics().apply(SEEN)
+                return Seen(row.getLong(0), math.inf if row.isNullAt(1) else row.getLong(1) / 1000)
+            except Py4JError:
+                return None
+    return None
+
+
+class StateProgress(Progress):
+    """Remembers how many windows are open, for the last word."""
+
+    open_windows = 0
+    watermark = ""
+
+    def query_progressed(self, progress: dict[str, Any]) -> None:
+        super().query_progressed(progress)
+        self.open_windows = sum(operator["numRowsTotal"] for operator in progress["stateOperators"])
+        self.watermark = progress.get("eventTime", {}).get("watermark", "")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return launch(run, make_parser(), arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
