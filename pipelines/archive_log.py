@@ -12,10 +12,11 @@ take a moment longer to be in their places, so a reader that works through commi
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from barnabas.pipelines.commit_log import CommitLog, Record
 from barnabas.pipelines.folder import Folder
+from barnabas.pipelines.position import TopicState, merged, topics_from_json, topics_to_json
 
 COMMITS = "_archive/commits"
 
@@ -34,17 +35,6 @@ class ArchivedFile:
     size_bytes: int
     staged: str = ""
     """Where it was prepared, below the staging folder; of use only to finish the commit."""
-
-
-@dataclass(frozen=True)
-class TopicState:
-    id: str
-    next_offsets: Mapping[int, int]
-    """By partition: everything below is archived, or was not there to be archived."""
-
-    @property
-    def partitions(self) -> int:
-        return len(self.next_offsets)
 
 
 @dataclass(frozen=True)
@@ -128,11 +118,11 @@ class ArchiveLog:
             "run": run,
             "written": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "files": [asdict(file) for file in files],
-            "topics": _topics_to_json(topics),
+            "topics": topics_to_json(topics),
             "lost": lost,
         }
         state = _advanced(before.state if before else State(), record)
-        whole = {**record, "state": {**vars(state), "topics": _topics_to_json(state.topics)}}
+        whole = {**record, "state": {**vars(state), "topics": topics_to_json(state.topics)}}
         return _commit(record, state) if self._log.append(whole) else None
 
     def fold(self) -> None:
@@ -145,12 +135,8 @@ def _slim(record: Record) -> Record:
 
 
 def _advanced(state: State, record: Record) -> State:
-    topics = dict(state.topics)
-    for name, topic in _topics(record["topics"]).items():
-        known = topics[name].next_offsets if name in topics else {}
-        topics[name] = TopicState(topic.id, {**known, **topic.next_offsets})
     return State(
-        topics,
+        merged(state.topics, topics_from_json(record["topics"])),
         state.records + sum(file["records"] for file in record["files"]),
         state.files + len(record["files"]),
         state.size_bytes + sum(file["size_bytes"] for file in record["files"]),
@@ -164,15 +150,4 @@ def _commit(record: Record, state: State) -> Commit:
 
 
 def _state(found: Record) -> State:
-    return State(**{**found, "topics": _topics(found["topics"])})
-
-
-def _topics(found: Mapping[str, Any]) -> dict[str, TopicState]:
-    return {
-        name: TopicState(topic["id"], {int(partition): offset for partition, offset in topic["next"].items()})
-        for name, topic in found.items()
-    }
-
-
-def _topics_to_json(topics: Mapping[str, TopicState]) -> Record:
-    return {name: {"id": topic.id, "next": dict(topic.next_offsets)} for name, topic in topics.items()}
+    return State(**{**found, "topics": topics_from_json(found["topics"])})

@@ -1,0 +1,149 @@
+"""One run's hold on an archive: takes over from the run before, and commits files one batch at a time.
+
+A batch is committed in four steps, and whatever dies between them is finished or forgotten by the next run:
+
+1. its files are written to a staging folder beside the archive, which no reader of the archive sees;
+2. a commit record names them, and the offset to go on with: from here on the batch is archived;
+3. each file is moved to its place: a reader sees more of the batch with every move, and nothing twice;
+4. the staging folder of the batch goes.
+"""
+
+import os
+import socket
+import uuid
+from types import TracebackType
+from typing import IO, Self
+
+from barnabas.pipelines.archive_log import ArchivedFile, ArchiveLog, Commit, State
+from barnabas.pipelines.failure import Failure
+from barnabas.pipelines.folder import Folder
+from barnabas.pipelines.position import Topics
+
+OWN = "_archive"
+FOLD_EVERY = 100
+
+
+class ArchiveWriter:
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+        self.log = ArchiveLog(folder)
+        self.run = uuid.uuid4().hex[:12]
+        name = folder.root.rpartition("/")[2]
+        self.staging = folder.sibling(f".{name}.staging")
+        self._latest: Commit | None = None
+        self._lock: IO[str] | None = None
+
+    @property
+    def state(self) -> State:
+        return self._latest.state if self._latest else State()
+
+    @property
+    def own_staging(self) -> str:
+        return f"{self.staging}/{self.run}"
+
+    def batch_staging(self) -> str:
+        """Where the next commit's files are prepared."""
+        return f"{self.own_staging}/{self._next_number()}"
+
+    def __enter__(self) -> Self:
+        self._lock = self._locked()
+        if self._lock is not None:
+            self._lock.truncate(0)
+            self._lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+            self._lock.flush()
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self.folder.remove(self.own_staging)
+        if self._lock is not None:
+            self._lock.close()
+
+    def recover(self) -> State:
+        """Finishes the last commit. Before `take_over`, as often as somebody else writes in between."""
+        self._latest = self.log.latest()
+        if self._latest is not None:
+            self._settle(self._latest)
+        return self.state
+
+    def take_over(self, topics: Topics, lost: int) -> bool:
+        """A commit without files, from which on no other run can commit. False: look again, somebody else did."""
+        self._check_one_file_system()
+        begun = self.log.append(self.run, self._latest, (), topics, lost)
+        if begun is None:
+            return False
+        self._latest = begun
+        for name in self.folder.names(self.staging):
+            if name != self.run:
+                self.folder.remove(f"{self.staging}/{name}")
+        return True
+
+    def commit(self, files: tuple[ArchivedFile, ...], topics: Topics, lost: int) -> Commit:
+        """`staged` of each file is below `batch_staging()`."""
+        staged = self.batch_staging()
+        self.folder.sync(f"{staged}/{file.staged}" for file in files)
+        done = self.log.append(self.run, self._latest, files, topics, lost)
+        if done is None:
+            self.check_alone()
+            raise AssertionError("the number of a commit is taken, but not by another run")
+        self._latest = done
+        self._settle(done)
+        self.folder.remove(staged)
+        if done.number % FOLD_EVERY == 0:
+            self.log.fold()
+        return done
+
+    def check_alone(self) -> None:
+        latest = self.log.latest()
+        if latest is not None and latest.run != self.run:
+            raise Failure(
+                f"another archive job has taken over {self.folder.uri()} ({latest.written}, commit {latest.number});"
+                " this one ends, and nothing is lost or written twice"
+            )
+
+    def _settle(self, commit: Commit) -> None:
+        """Moves the files of a commit to their places. It may have been done before, wholly or in part."""
+        staged = f"{self.staging}/{commit.run}/{commit.number}"
+        for file in commit.files:
+            if not self.folder.exists(file.path):
+                self._move(f"{staged}/{file.staged}", file.path)
+        self.folder.sync(file.path for file in commit.files)
+
+    def _move(self, source: str, target: str) -> None:
+        try:
+            self.folder.move(source, target)
+        except (FileNotFoundError, FileExistsError):
+            if not self.folder.exists(target):  # else a run that took over has moved it in this moment
+                raise Failure(
+                    f"{target} is committed, but neither in {self.folder.uri()} nor at {source}: somebody has removed"
+                    " it; archive to another --output"
+                ) from None
+
+    def _check_one_file_system(self) -> None:
+        """Found out by moving a file, because that is what has to work."""
+        probe, target = f"{self.own_staging}/probe", f"{OWN}/{self.run}.probe"
+        self.folder.create(probe, "")
+        try:
+            self.folder.move(probe, target)
+        except OSError as error:
+            raise Failure(
+                f"{self.folder.uri()} is a file system of its own, and files are prepared beside it ({error.strerror}):"
+                f" name a folder in it, for example {self.folder.uri()}/archive"
+            ) from None
+        self.folder.remove(target)
+
+    def check_unlocked(self) -> None:
+        """Leaves nothing behind."""
+        if self.folder.exists(f"{OWN}/lock") and (lock := self._locked()) is not None:
+            lock.close()
+
+    def _locked(self) -> IO[str] | None:
+        try:
+            return self.folder.lock(f"{OWN}/lock")
+        except BlockingIOError:
+            holder = self.folder.read(f"{OWN}/lock").strip() or "another process"
+            raise Failure(f"{self.folder.uri()} is being written by {holder}: one archive job at a time") from None
+
+    def _next_number(self) -> int:
+        return self._latest.number + 1 if self._latest else 1
