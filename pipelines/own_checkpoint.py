@@ -1,11 +1,10 @@
 """Spark's checkpoint for a job that keeps its position elsewhere: made anew for each run, read but never believed."""
 
-import json
-
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines.failure import Failure
 from barnabas.pipelines.files import Files
+from barnabas.pipelines.offset_log import batch_range
 from barnabas.pipelines.position import Offsets
 
 OWNER = "_owner"
@@ -30,13 +29,9 @@ class OwnCheckpoint:
         self._files.write_text_atomically(OWNER, self._owner)
 
     def batch_ends(self, batch_id: int) -> Offsets:
-        """Where the batch that is running ends: Spark has noted it before the batch began."""
-        *_, last = self._files.read_text(f"offsets/{batch_id}").splitlines()
-        return {
-            (name, int(partition)): offset
-            for name, partitions in json.loads(last).items()
-            for partition, offset in partitions.items()
-        }
+        """Where the running batch ends in each partition that it reads."""
+        ends = batch_range(self._files, batch_id).end
+        return {(name, int(number)): offset for name, numbers in ends.items() for number, offset in numbers.items()}
 
     def remove(self) -> None:
         self._files.delete(self.uri, recursive=True)
