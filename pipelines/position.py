@@ -52,7 +52,7 @@ def resume(known: Topics, found: Mapping[str, Topic], begin: Offsets, end: Offse
         for partition in range(topic.partitions):
             key = (name, partition)
             if name not in known:
-                offsets[partition] = _chosen(starting_offsets, name, partition, begin[key], end[key])
+                offsets[partition] = chosen_offset(starting_offsets, name, partition, begin[key], end[key])
             else:
                 wanted = known[name].next_offsets.get(partition, begin[key])
                 _check_not_ahead(key, wanted, end[key])
@@ -129,7 +129,7 @@ def topics_from_json(found: Mapping[str, Any]) -> dict[str, TopicState]:
     }
 
 
-def _chosen(starting_offsets: str, name: str, partition: int, begin: int, end: int) -> int:
+def chosen_offset(starting_offsets: str, name: str, partition: int, begin: int, end: int) -> int:
     if starting_offsets in ("earliest", "latest"):
         return begin if starting_offsets == "earliest" else end
     given = json.loads(starting_offsets).get(name, {}).get(str(partition))
