@@ -65,7 +65,11 @@ def _find(words: list[str]) -> tuple[Command | None, list[str]]:
     if group in commands:
         return commands[group], rest
     if not rest or rest[0] in ("-h", "--help"):
-        _print(_overview(f"{group} <command>", COMMANDS[group].capitalize() + ".", _summaries(commands)))
+        _print(
+            _overview(
+                f"{group} <command>", COMMANDS[group][:1].upper() + COMMANDS[group][1:] + ".", _summaries(commands)
+            )
+        )
         return None, []
     if (command := commands.get(f"{group} {rest[0]}")) is None:
         known = [name.split()[1] for name in commands]

@@ -25,13 +25,21 @@ def launch(settings: Mapping[str, str], log_file: Path) -> Any:
             raise Failure(f"Spark's JVM did not start; see {log_file}") from error
 
 
+def kill(gateway: Any) -> None:
+    """At once, though it may still remove its temporary files."""
+    if gateway.proc is not None:
+        gateway.proc.terminate()
+        _await_end(gateway.proc)
+
+
 def close(gateway: Any) -> None:
     """The JVM ends when its stdin does, and takes its temporary files with it."""
-    gateway.shutdown_callback_server()
-    process = gateway.proc
-    if process is None:
-        return  # spark-submit's, not ours
-    process.stdin.close()
+    if gateway.proc is not None:  # spark-submit's JVM is not ours to end
+        gateway.proc.stdin.close()
+        _await_end(gateway.proc)
+
+
+def _await_end(process: "subprocess.Popen[bytes]") -> None:
     try:
         process.wait(END_TIMEOUT_S)
     except subprocess.TimeoutExpired:

@@ -8,8 +8,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines import logs
+from barnabas.pipelines.explain import SPARK_ERRORS, explain
 from barnabas.pipelines.failure import Failure
-from barnabas.pipelines.session import close_session, open_session
+from barnabas.pipelines.session import session
 
 Run = Callable[[SparkSession, argparse.Namespace], int]
 
@@ -18,16 +19,21 @@ def launch(module_run: Run, parser: argparse.ArgumentParser, arguments: Sequence
     """0: done. 1: it could not be done. 2: the command line makes no sense. 130: interrupted."""
     options = parser.parse_args(arguments)
     try:
-        spark = open_session(options.job, options)
         try:
-            if options.log_file is not None:
-                logs.keep_off_the_terminal(Path(options.log_file))
-            return module_run(spark, options)
-        finally:
-            close_session(spark)
+            return _run(module_run, options)
+        except SPARK_ERRORS as error:
+            raise explain(error) from error
     except Failure as failure:
         logs.write_details(options.log_file, failure)
-        print(f"{parser.prog}: {' '.join(str(failure).split())}", file=sys.stderr)
+        more = f" (details: {options.log_file})" if failure.__cause__ is not None and options.log_file else ""
+        print(f"{parser.prog}: {' '.join(str(failure).split())}{more}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _run(module_run: Run, options: argparse.Namespace) -> int:
+    with session(options.job, options) as spark:
+        if options.log_file is not None:
+            logs.keep_off_the_terminal(Path(options.log_file))
+        return module_run(spark, options)

@@ -44,13 +44,22 @@ def write_details(log_file: str | None, error: BaseException) -> None:
         log.writelines(traceback.format_exception(error))
 
 
+def _pyspark_loggers() -> list[logging.Logger]:
+    """PySpark 4 logs the exceptions that it raises, to stderr, with all that Java has to say."""
+    try:
+        from pyspark.logger import PySparkLogger
+    except ImportError:
+        return []
+    return [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("DataFrame", "SQL")]
+
+
 def keep_off_the_terminal(log_file: Path) -> None:
-    """Python's warnings, and py4j's tracebacks of calls that failed or were cut off."""
+    """Python's warnings and logs: py4j tells each call that failed or was cut off, with its traceback."""
     handler = logging.FileHandler(log_file, delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    py4j = logging.getLogger("py4j")
-    py4j.addHandler(handler)
-    py4j.propagate = False
+    for logger in (logging.getLogger(), *_pyspark_loggers()):
+        logger.handlers = [handler]
+        logger.propagate = False
 
     def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
         with log_file.open("a") as log:

@@ -1,16 +1,27 @@
 """The options that all jobs share, and what they mean for Spark's Kafka source and sink."""
 
 import argparse
+import difflib
 import json
 import re
 from datetime import timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
+class _Parser(argparse.ArgumentParser):
+    """Whatever is wrong is one line, with the nearest option that would have been right."""
+
+    def error(self, message: str) -> NoReturn:
+        unknown = re.match(r"unrecognized arguments: (-[^ =]+)", message)
+        matches = difflib.get_close_matches(unknown[1], self._option_string_actions, n=1) if unknown else []
+        hint = f" (did you mean {matches[0]}?)" if matches else ""
+        self.exit(2, f"{self.prog}: {message}{hint}; see `{self.prog} --help`\n")
+
+
 def parser(name: str, about: str, *, streaming: bool) -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(prog=f"barnabas pipeline {name}", description=about, allow_abbrev=False)
+    made = _Parser(prog=f"barnabas pipeline {name}", description=about, allow_abbrev=False)
     made.set_defaults(job=name)
     _add_common(made.add_argument_group("Kafka and Spark"))
     if streaming:

@@ -1,14 +1,32 @@
-"""What a running query tells: a line per batch, and a summary at the end."""
+"""What a running query tells: a line that follows its batches, and a summary at the end.
 
+On a terminal the line is written over itself; elsewhere it is a line now and then, for a log.
+
+- rows in and out per second: of the time since the batch before, so a query that keeps up shows the rate of arrival
+- lag in records: what the topics held beyond the batch when it was planned
+- lag in seconds: the age of the newest record of the batch, while there is lag in records
+"""
+
+import json
+import shutil
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, TextIO
+
+NEWEST = "barnabas_newest"
+"""The observed metric with the timestamp of the newest record of a batch."""
+
+LOG_INTERVAL_S = 10.0
+REDRAW_INTERVAL_S = 1.0
+CLEAR = "\r\x1b[K"
 
 
 @dataclass
 class Counts:
-    """What a job knows better than Spark about one batch: rows out, and figures of its own by name."""
+    """What a job knows better than Spark about one batch: its rows, and figures of its own by name."""
 
     rows_in: int | None = None
     rows_out: int | None = None
@@ -20,29 +38,178 @@ class Summary:
     name: str
     batches: int = 0
     rows_in: int = 0
-    rows_out: int = 0
+    rows_out: int | None = None
+    """None if the job does not tell."""
     figures: dict[str, int] = field(default_factory=dict)
     elapsed_s: float = 0.0
     stopped: bool = False
     """By Ctrl-C or SIGTERM, not because all was read."""
 
+    def line(self) -> str:
+        rate = self.rows_in / self.elapsed_s if self.elapsed_s else 0.0
+        parts = [
+            f"{self.batches:,} batch{'' if self.batches == 1 else 'es'}",
+            f"{self.rows_in:,} rows in",
+            *([] if self.rows_out is None else [f"{self.rows_out:,} out"]),
+            *_figures(self.figures),
+            f"{span(self.elapsed_s)} ({rate:,.0f} rows/s)",
+        ]
+        return f"{self.name} {'stopped' if self.stopped else 'done'}: {', '.join(parts)}"
+
 
 class Progress:
-    def __init__(self, name: str, output: TextIO | None = None) -> None:
-        self.summary = Summary(name)
-        self.output = output or sys.stderr
-        self._began = time.monotonic()
+    """A job may extend it: `query_progressed` gets every StreamingQueryProgress as Spark's JSON has it."""
 
-    def batch_done(self, counts: Counts) -> None:
+    def __init__(
+        self,
+        name: str,
+        output: TextIO | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+        interval_s: float = LOG_INTERVAL_S,
+    ) -> None:
+        self.summary = Summary(name)
+        self._output = output or sys.stderr
+        self._in_place = self._output.isatty()
+        self._clock = clock
+        self._interval_s = REDRAW_INTERVAL_S if self._in_place else interval_s
+        self._began = self._batch_ended = clock()
+        self._told = float("-inf")
+        self._line = ""
+        self._counts: dict[int, Counts] = {}
+
+    def batch_done(self, batch_id: int, counts: Counts) -> None:
+        """From the thread that runs the batch, before Spark tells of it."""
+        self._counts[batch_id] = counts
         self.summary.batches += 1
-        self.summary.rows_out += counts.rows_out or 0
+        if counts.rows_out is not None:
+            self.summary.rows_out = (self.summary.rows_out or 0) + counts.rows_out
         for name, figure in counts.figures.items():
             self.summary.figures[name] = self.summary.figures.get(name, 0) + figure
 
     def query_progressed(self, progress: dict[str, Any]) -> None:
-        self.summary.rows_in += progress["numInputRows"]
-        print(f"{self.summary.name}: batch {progress['batchId']}, {progress['numInputRows']} rows", file=self.output)
+        counts = self._counts.pop(progress["batchId"], None)
+        if counts is None:
+            return  # nothing was there to do
+        rows_in = rows_read(progress) if counts.rows_in is None else counts.rows_in
+        self.summary.rows_in += rows_in
+        now = self._clock()
+        elapsed_s = max(now - self._batch_ended, 0.001)
+        self._batch_ended = now
+        parts = [
+            f"batch {progress['batchId']}",
+            f"{rows_in / elapsed_s:,.0f} rows/s in",
+            *([] if counts.rows_out is None else [f"{counts.rows_out / elapsed_s:,.0f} out"]),
+            span(progress["durationMs"].get("triggerExecution", 0) / 1000),
+            *_lag(progress, now),
+            *_watermark(progress),
+            *_figures(self.summary.figures),
+        ]
+        self._line = f"{self.summary.name}: {' · '.join(parts)}"
+        self._tell(now, self._line)
 
-    def finish(self) -> Summary:
-        self.summary.elapsed_s = time.monotonic() - self._began
+    def batch_runs(self, batch_id: int, for_s: float) -> None:
+        """So that a long batch is seen to live; on a terminal only."""
+        if self._in_place and for_s >= REDRAW_INTERVAL_S:
+            line = self._line or f"{self.summary.name}:"
+            self._tell(self._clock(), f"{line} · batch {batch_id} runs for {span(for_s)}")
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        self._write(f"{CLEAR}{text}\n" if self._in_place else f"{text}\n")
+
+    def finish(self, *, stopped: bool = False) -> Summary:
+        self.summary.elapsed_s = self._clock() - self._began
+        self.summary.stopped = stopped
+        self.say(self.summary.line())
         return self.summary
+
+    def abandon(self) -> None:
+        """Leaves the terminal's line to what has to be said instead."""
+        if self._in_place:
+            self._write(CLEAR)
+
+    def _tell(self, now: float, line: str) -> None:
+        if now - self._told < self._interval_s:
+            return
+        self._told = now
+        if self._in_place:
+            width = shutil.get_terminal_size().columns - 1  # the last column would wrap on some terminals
+            self._write(CLEAR + (line if len(line) <= width else f"{line[: width - 1]}…"))
+        else:
+            self._write(f"{datetime.fromtimestamp(now).astimezone().isoformat(timespec='seconds')} {line}\n")
+
+    def _write(self, text: str) -> None:
+        """Who has closed stderr does not listen."""
+        try:
+            self._output.write(text)
+            self._output.flush()
+        except (OSError, ValueError):
+            pass
+
+
+def span(seconds: float) -> str:
+    """In the two largest units that say something."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, hours, days = int(seconds // 60), int(seconds // 3600), int(seconds // 86400)
+    if hours < 1:
+        return f"{minutes}m {int(seconds % 60)}s"
+    return f"{hours}h {minutes % 60}m" if days < 1 else f"{days}d {hours % 24}h"
+
+
+def rows_read(progress: dict[str, Any]) -> int:
+    """Spark counts a row again each time a job looks at the batch; offsets count those that compaction took."""
+    spans = [
+        (_total(source["endOffset"]) - _total(source["startOffset"]))
+        for source in progress["sources"]
+        if _offsets(source.get("startOffset")) and _offsets(source.get("endOffset"))
+    ]
+    rows: int = progress["numInputRows"]
+    return min(rows, sum(spans)) if len(spans) == len(progress["sources"]) else rows
+
+
+def lag_records(progress: dict[str, Any]) -> int | None:
+    """None if no source tells offsets by topic and partition, as Kafka's does."""
+    behind = [
+        _total(source.get("latestOffset")) - _total(source.get("endOffset"))
+        for source in progress["sources"]
+        if _offsets(source.get("latestOffset")) and _offsets(source.get("endOffset"))
+    ]
+    return max(0, sum(behind)) if behind else None
+
+
+def newest_timestamp_s(progress: dict[str, Any]) -> float | None:
+    observed = progress.get("observedMetrics", {}).get(NEWEST, {}).get("newest_ms")
+    return None if observed is None else float(observed) / 1000
+
+
+def _lag(progress: dict[str, Any], now: float) -> list[str]:
+    records = lag_records(progress)
+    if records is None:
+        return []
+    newest_s = newest_timestamp_s(progress)
+    if records == 0:
+        return ["no lag"]
+    return [f"lag {records:,} records" + ("" if newest_s is None else f", {span(max(0.0, now - newest_s))}")]
+
+
+def _watermark(progress: dict[str, Any]) -> list[str]:
+    watermark = progress.get("eventTime", {}).get("watermark")
+    return [] if watermark is None or watermark.startswith("1970-") else [f"watermark {watermark}"]
+
+
+def _figures(figures: dict[str, int]) -> list[str]:
+    return [f"{figure:,} {name}" for name, figure in figures.items() if figure]
+
+
+def _offsets(told: Any) -> dict[str, dict[str, int]]:
+    """{topic: {partition: offset}}, which comes as an object or as its text."""
+    value = json.loads(told) if isinstance(told, str) else told
+    return value if isinstance(value, dict) else {}
+
+
+def _total(told: Any) -> int:
+    return sum(sum(partitions.values()) for partitions in _offsets(told).values())

@@ -4,6 +4,8 @@ import argparse
 import os
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +40,25 @@ def open_session(name: str, options: argparse.Namespace) -> SparkSession:
     return SparkSession(_context(launched, conf))
 
 
-def close_session(spark: SparkSession) -> None:
+@contextmanager
+def session(name: str, options: argparse.Namespace) -> Iterator[SparkSession]:
+    spark = open_session(name, options)
     launched: Any = SparkContext._gateway
+    try:
+        yield spark
+    except KeyboardInterrupt:
+        # A call that was cut off leaves its connection to the JVM unusable: nothing can be asked of it any more.
+        gateway.kill(launched)
+        raise
+    except BaseException:
+        _close(spark, launched)
+        raise
+    _close(spark, launched)
+
+
+def _close(spark: SparkSession, launched: Any) -> None:
     spark.stop()
-    if not under_spark_submit():
-        SparkContext._gateway = SparkContext._jvm = None
-        gateway.close(launched)
+    gateway.close(launched)
 
 
 def under_spark_submit() -> bool:

@@ -1,54 +1,28 @@
-"""Runs a streaming query until it is done, told to stop, or failed; a batch that runs is never cut short."""
+"""Runs a streaming query until it has read all, is told to stop, or fails; a batch that runs is never cut short.
+
+Spark's `query.stop()` interrupts the batch that runs. So a query is stopped only while none does: once stopping, the
+batch under way is awaited, its commit too, and one that would begin is refused. A refused batch was planned but not
+committed: the next run begins with it.
+"""
 
 import argparse
 import json
-import signal
-import threading
-from collections.abc import Callable
-from types import FrameType
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampType
 
+from barnabas.pipelines.explain import SPARK_ERRORS, explain
 from barnabas.pipelines.failure import Failure
-from barnabas.pipelines.progress import Counts, Progress, Summary
+from barnabas.pipelines.progress import NEWEST, Counts, Progress, Summary
+from barnabas.pipelines.stop_signal import StopSignal
 
 POLL_MS = 200
 
 EachBatch = Callable[[DataFrame, int], Counts | None]
-
-
-class Stopping(Exception):
-    """Refuses the batch that would begin after the user asked to stop. It runs again on the next start."""
-
-
-class Batches:
-    """The body of foreachBatch: counts, keeps what went wrong, and refuses to begin once stopping."""
-
-    def __init__(self, each_batch: EachBatch, progress: Progress) -> None:
-        self.each_batch = each_batch
-        self.progress = progress
-        self.stopping = False
-        self.running = False
-        self.last_id = -1
-        self.error: BaseException | None = None
-
-    def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        if self.stopping:
-            raise Stopping
-        self.running = True
-        try:
-            counts = self.each_batch(frame, batch_id)
-            self.progress.batch_done(counts or Counts())
-            self.last_id = batch_id
-        except BaseException as error:
-            self.error = error
-            raise
-        finally:
-            self.running = False
 
 
 def run_stream(
@@ -60,54 +34,118 @@ def run_stream(
     output_mode: str = "append",
     progress: Progress | None = None,
 ) -> Summary:
+    """Every batch goes to `each_batch`, which may tell what it made of it. Raises Failure in one line."""
+    if options.checkpoint is None:
+        raise Failure("--checkpoint DIR is missing: without it the next run would not know where to go on")
     progress = progress or Progress(name)
-    batches = Batches(each_batch, progress)
-    writer = frame.writeStream.queryName(name).outputMode(output_mode).foreachBatch(batches)
-    writer = writer.trigger(availableNow=True) if options.once else writer.trigger(processingTime=_interval(options))
-    if options.checkpoint is not None:
-        writer = writer.option("checkpointLocation", options.checkpoint)
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        if batches.stopping:
-            raise KeyboardInterrupt
-        batches.stopping = True
-
-    in_main = threading.current_thread() is threading.main_thread()
-    previous = {n: signal.signal(n, stop) for n in (signal.SIGINT, signal.SIGTERM)} if in_main else {}
-    try:
-        query = writer.start()
-        _follow(query, batches, progress)
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-    summary = progress.finish()
-    summary.stopped = batches.stopping
-    return summary
-
-
-def _interval(options: argparse.Namespace) -> str:
-    return f"{int(options.every.total_seconds() * 1000)} milliseconds"
-
-
-def _follow(query: StreamingQuery, batches: Batches, progress: Progress) -> None:
-    seen = ""
-    jsq: Any = query._jsq
-    while True:
+    with StopSignal() as stop:
+        batches = _Batches(each_batch, progress, stop)
         try:
-            ended = jsq.awaitTermination(POLL_MS)
-        except (PySparkException, Py4JJavaError) as error:
-            if isinstance(batches.error, Failure):
-                raise batches.error from None
-            if batches.stopping and batches.error is None:
+            _Query(_start(frame, batches, options, name, output_mode), batches, progress).follow(stop)
+        except BaseException as error:
+            progress.abandon()
+            if isinstance(error, SPARK_ERRORS):
+                raise explain(error) from error
+            raise
+        return progress.finish(stopped=stop.is_set)
+
+
+def observe_newest(frame: DataFrame) -> DataFrame:
+    """Lets the progress line tell the lag in seconds; for a job that hands on frames without Kafka's columns."""
+    if NEWEST in str(frame._jdf.queryExecution().analyzed().toString()):
+        return frame
+    newest_ms = F.max(F.unix_millis(F.col("timestamp"))).alias("newest_ms")
+    return frame.observe(NEWEST, newest_ms)
+
+
+def _start(frame: DataFrame, batches: "_Batches", options: argparse.Namespace, name: str, output_mode: str) -> Any:
+    if "timestamp" in frame.columns and isinstance(frame.schema["timestamp"].dataType, TimestampType):
+        frame = observe_newest(frame)
+    writer = frame.writeStream.queryName(name).outputMode(output_mode).foreachBatch(batches)
+    writer = writer.option("checkpointLocation", options.checkpoint)
+    if options.once:
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=f"{int(options.every.total_seconds() * 1000)} milliseconds")
+    return writer.start()._jsq
+
+
+class _Refused(Exception):
+    """The batch that would have begun after the user asked to stop."""
+
+
+class _Batches:
+    """The body of foreachBatch; Spark calls it from a thread of its own."""
+
+    def __init__(self, each_batch: EachBatch, progress: Progress, stop: StopSignal) -> None:
+        self.each_batch = each_batch
+        self.progress = progress
+        self.stop = stop
+        self.running: tuple[int, float] | None = None
+        """The batch that runs, and since when."""
+        self.done = -1
+        self.error: BaseException | None = None
+        """As it was raised: on its way through the JVM it becomes text."""
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        self.running = (batch_id, time.monotonic())
+        try:
+            if self.stop.is_set:
+                raise _Refused
+            counts = self.each_batch(frame, batch_id)
+            self.progress.batch_done(batch_id, counts or Counts())
+            self.done = batch_id
+        except BaseException as error:
+            self.error = error
+            raise
+        finally:
+            self.running = None
+
+
+class _Query:
+    """A query that runs, seen from the main thread."""
+
+    def __init__(self, query: Any, batches: _Batches, progress: Progress) -> None:
+        self.query = query
+        self.batches = batches
+        self.progress = progress
+        self.committed = -1
+        self._last_told: tuple[int, str] | None = None
+
+    def follow(self, stop: StopSignal) -> None:
+        try:
+            while not self.query.awaitTermination(POLL_MS):
+                self._tell()
+                if stop.is_set and self.batches.running is None and self.batches.done <= self.committed:
+                    self.query.stop()
+        except Exception:
+            self.query.stop()  # if it still runs, it was not Spark that failed
+            if self.batches.error is None:
+                raise
+            if not isinstance(self.batches.error, _Refused):
+                raise self.batches.error from None
+        self._tell()
+
+    def _tell(self) -> None:
+        for told in reversed(list(self._new_progress())):
+            # Spark tells of a batch when it is committed, and of an idle query by the batch that would be next.
+            self.committed = max(self.committed, told["batchId"])
+            self.progress.query_progressed(told)
+        if (running := self.batches.running) is not None:
+            self.progress.batch_runs(running[0], time.monotonic() - running[1])
+
+    def _new_progress(self) -> Iterator[dict[str, Any]]:
+        """What was told since we last looked, the newest first."""
+        newest = self.query.lastProgress()
+        seen, each = self._last_told, newest
+        remaining = None
+        while each is not None:
+            told = json.loads(each.json())
+            key = (told["batchId"], told["timestamp"])
+            if key == seen:
                 return
-            raise Failure(str(batches.error or error).splitlines()[0]) from error
-        for each in jsq.recentProgress():
-            text = each.json()
-            told = json.loads(text)
-            if told["timestamp"] > seen:
-                seen = told["timestamp"]
-                progress.query_progressed(told)
-        if ended:
-            return
-        if batches.stopping and not batches.running:
-            query.stop()
+            if remaining is None:
+                self._last_told = key
+                remaining = list(self.query.recentProgress())[:-1]
+            yield told
+            each = remaining.pop() if remaining else None
