@@ -2,9 +2,10 @@
 
 import os
 import re
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -34,12 +35,30 @@ def require(needs: Iterable[str | Path]) -> None:
 
 
 @contextmanager
-def start_broker(folder: Path, port: int = 0) -> Iterator[Broker]:
+def start_broker(folder: Path, port: int = 0, settings: dict[str, str] | None = None) -> Iterator[Broker]:
     name = os.environ.get("BROKER", "barnabas")
     if name == "kafka":
         require(("java", KAFKA_LIBS))
-    with BROKERS[name](folder, SETTINGS, port) as broker:
+    with BROKERS[name](folder, {**SETTINGS, **(settings or {})}, port) as broker:
         yield broker
+
+
+class Restartable:
+    """A broker whose folder and port outlive its processes."""
+
+    def __init__(self, folder: Path, settings: dict[str, str] | None = None) -> None:
+        self.folder = folder
+        self.settings = settings
+        self.running = ExitStack()
+        self.broker = self._start(0)
+
+    def _start(self, port: int) -> Broker:
+        return self.running.enter_context(start_broker(self.folder, port, self.settings))
+
+    def restart(self, number: signal.Signals) -> None:
+        self.broker.process.send_signal(number)
+        self.running.close()
+        self.broker = self._start(self.broker.port)
 
 
 @pytest.fixture(scope="session")

@@ -49,6 +49,8 @@ DRIVERS = ROOT / "compat_tests" / "drivers"
 KAFKA_LIBS = Path(os.environ.get("KAFKA_LIBS", CACHE / "kafka-4.3.0" / "libs"))
 KAFKA_PYTHON_2 = CACHE / "kafka-python-2.3.3"
 
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")  # by their numbers in the attributes of a batch
+
 # Short-lived JVMs spend most of their time compiling: the quick compiler alone is half the time of both.
 JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 
@@ -371,6 +373,15 @@ def kafka_tool(main_class: str, *arguments: str, stdin: str = "") -> subprocess.
     """One of Apache Kafka's own command-line tools, unmodified."""
     command = ["java", *JVM_OPTIONS, "-cp", f"{KAFKA_LIBS}/*", main_class, *arguments]
     return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60)
+
+
+def compressions_in(segment: bytes) -> set[str]:
+    """Read from the batches on disk: length at byte 8, attributes end at byte 22."""
+    found, position = set(), 0
+    while position < len(segment):
+        found.add(COMPRESSIONS[segment[position + 22] & 7])
+        position += 12 + int.from_bytes(segment[position + 8 : position + 12])
+    return found
 
 
 def free_port() -> int:

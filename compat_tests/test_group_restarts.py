@@ -3,15 +3,13 @@
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from pathlib import Path
 from threading import Event
 
 import pytest
 
-from compat_tests.conftest import Drivers, start_broker
+from compat_tests.conftest import Drivers, Restartable
 from compat_tests.groups import Group, Member, Topic, classic, eventually, new_protocol
-from compat_tests.harness import Broker, DriverError
+from compat_tests.harness import DriverError
 
 # Longer than any broker takes to come back, so that nobody needs to join again.
 SESSION = {"session.timeout.ms": 120_000}
@@ -26,23 +24,6 @@ KINDS = {  # kcat is not among them: it ends when its last connection is gone
     "java-4.3": classic("java-4.3", "cooperative-sticky", **SESSION, **{"metadata.recovery.strategy": "none"}),
     "java-4.3 consumer protocol": new_protocol("java-4.3"),
 }
-
-
-class Restartable:
-    """A broker whose folder and port outlive its processes."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.running = ExitStack()
-        self.broker = self._start(0)
-
-    def _start(self, port: int) -> Broker:
-        return self.running.enter_context(start_broker(self.folder, port))
-
-    def restart(self, number: signal.Signals) -> None:
-        self.broker.process.send_signal(number)
-        self.running.close()
-        self.broker = self._start(self.broker.port)
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,7 @@ from typing import NamedTuple
 import pytest
 
 from compat_tests.conftest import Drivers, names
-from compat_tests.harness import CLIENTS, Broker, Driver, Record
-
-COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+from compat_tests.harness import CLIENTS, COMPRESSIONS, Broker, Driver, Record, compressions_in
 
 # One partition per compression; each row says what it is there for.
 RECORDS = (
@@ -59,12 +57,3 @@ def test_what_was_to_be_compressed_is_compressed(written: Written, broker: Broke
     for partition, compression in enumerate(COMPRESSIONS):
         segment = broker.data_dir / f"{written.topic}-{partition}" / f"{0:020}.log"
         assert compression in compressions_in(segment.read_bytes())
-
-
-def compressions_in(segment: bytes) -> set[str]:
-    """Read from the batches on disk: length at byte 8, attributes end at byte 22."""
-    found, position = set(), 0
-    while position < len(segment):
-        found.add(COMPRESSIONS[segment[position + 22] & 7])
-        position += 12 + int.from_bytes(segment[position + 8 : position + 12])
-    return found
