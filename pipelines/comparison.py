@@ -3,21 +3,17 @@
 A run that died leaves the first records of its chunk behind it, in order: a producer that is idempotent, waits for all
 acknowledgements and is never started twice leaves nothing else. That is not taken on trust: the records are compared.
 
-Frames here have the columns topic, partition, offset, key, value and headers. A Spark partition holds records of one
-topic partition, in order.
+Frames here have the columns topic, partition, offset, key, value and headers.
 """
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 TopicPartition = tuple[str, int]
-
-# The upper bits of monotonically_increasing_id() are the number of the Spark partition.
-INDEX_BITS = 33
 
 
 class Row(NamedTuple):
@@ -47,13 +43,14 @@ def next_offsets(
     The target's offsets in a span hold the first records of the source, one by one. Offsets without a record (the
     target was compacted or cut) count all the same.
     """
-    index = F.expr(f"monotonically_increasing_id() & {(1 << INDEX_BITS) - 1}")
     known = spark.createDataFrame(
         [(topic, partition, span.start, span.stop) for (topic, partition), span in spans.items()],
         "topic string, partition int, start long, stop long",
     )
+    in_order = Window.partitionBy("topic", "partition").orderBy("offset")
     rows = (
-        source.select("topic", "partition", "offset", index.alias("index"), fingerprint().alias("fingerprint"))
+        source.select("topic", "partition", "offset", fingerprint().alias("fingerprint"))
+        .withColumn("index", F.row_number().over(in_order) - 1)
         .join(F.broadcast(known), ["topic", "partition"])
         .withColumn("number", F.col("start") + F.col("index"))
         .where("number < stop")
@@ -81,7 +78,7 @@ def next_offsets_if_compacted(
     source: DataFrame, target: DataFrame, spans: Mapping[TopicPartition, range]
 ) -> dict[TopicPartition, int | None]:
     """The same for sources that were compacted since; None where nothing is left of the source."""
-    rows, held = _collected(source), _collected(target)
+    rows, held = _collected(source), _collected(target)  # one chunk at most
     found: dict[TopicPartition, int | None] = {}
     for key, span in spans.items():
         if len(held.get(key, ())) < len(span):
@@ -111,8 +108,6 @@ def behind_those_held(source: Iterable[Row], target: Iterable[Row]) -> int | Non
 
 def _collected(frame: DataFrame) -> dict[TopicPartition, list[Row]]:
     found: dict[TopicPartition, list[Row]] = {}
-    for topic, partition, offset, hashed in frame.select(
-        "topic", "partition", "offset", fingerprint()
-    ).toLocalIterator():
+    for topic, partition, offset, hashed in frame.select("topic", "partition", "offset", fingerprint()).collect():
         found.setdefault((topic, partition), []).append(Row(offset, hashed))
-    return found
+    return {key: sorted(rows) for key, rows in found.items()}

@@ -12,61 +12,49 @@ A run that finds a chunk under way compares what the target has behind the noted
 behind it: what was written counts, not what was noted.
 """
 
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from barnabas.pipelines.cluster import Cluster
-from barnabas.pipelines.comparison import Mismatch, next_offsets, next_offsets_if_compacted
+from barnabas.pipelines.comparison import Mismatch
+from barnabas.pipelines.copying import Chunk, Source, Target
 from barnabas.pipelines.failure import Failure
-from barnabas.pipelines.kafka_rows import read_rows
 from barnabas.pipelines.ordered_sink import write_in_order
-from barnabas.pipelines.write_state import Place, State, StateLog, TopicPartition
+from barnabas.pipelines.recovery import Recovery, settled_ends
+from barnabas.pipelines.write_state import Place, State, StateLog, TopicPartition, TopicState
 
-Chunk = Mapping[TopicPartition, range]
-"""Source offsets by target partition."""
-
-SETTLED_S = 1.0
-"""So long must the ends of a target stand still before what a dead run wrote is counted: its last requests may still be
-on their way through the broker."""
-SETTLE_TIMEOUT_S = 60.0
+CONFIGS = ("cleanup.policy", "max.message.bytes")
 
 
-class Source(Protocol):
-    def rows(self, chunk: Chunk) -> DataFrame:
-        """topic and partition (the target's), offset (the source's), key, value, headers.
+class Beginning(NamedTuple):
+    """A source partition that is to be copied from its first offset on; until is where it ends now."""
 
-        A Spark partition holds records of one target partition, by offset.
-        """
-
-    def begin_offsets(self, targets: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """The first source offsets that can still be read."""
-
-    def is_compacted(self, topic: str) -> bool:
-        """Whether records in the middle may vanish from the source of this target topic."""
-
-
-class Target(NamedTuple):
-    cluster: Cluster
-    settings: Mapping[str, str]
-    """How to reach it."""
-    sink_settings: Mapping[str, str]
+    source: str
+    source_id: str
+    first: int
+    until: int
 
 
 class ExactWriter:
-    def __init__(self, spark: SparkSession, source: Source, target: Target, states: StateLog, state: State) -> None:
+    """`advice` says how to begin again with a topic of the target."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        source: Source,
+        target: Target,
+        states: StateLog,
+        state: State,
+        advice: Callable[[str], str],
+    ) -> None:
         self.spark = spark
         self.source = source
         self.target = target
         self.states = states
         self.state = state
-
-    def save(self, state: State) -> None:
-        self.states.save(state)
-        self.state = state
+        self.advice = advice
 
     def write(self, chunk: Chunk) -> int:
         """Returns how many records were written."""
@@ -74,22 +62,78 @@ class ExactWriter:
         self.require_alone(topics)
         places = self.state.places()
         assert all(span.start == places[key].next for key, span in chunk.items()), "a chunk begins where the last ended"
-        self.save(replace(self.state, writing={key: span.stop for key, span in chunk.items()}))
-        configs = self.target.cluster.effective_configs(topics, ("max.message.bytes", "cleanup.policy"))
+        self._save(replace(self.state, writing={key: span.stop for key, span in chunk.items()}))
+        configs = self.target.cluster.effective_configs(topics, CONFIGS)
         write_in_order(self.source.rows(chunk), self.target.sink_settings, configs)
         ends = self.target.cluster.end_offsets(topics)
         written = {key: ends[key] - places[key].end for key in chunk}
         self._check(chunk, written)
-        self.save(self.state.moved({key: Place(span.stop, ends[key]) for key, span in chunk.items()}))
+        self._save(self.state.moved({key: Place(span.stop, ends[key]) for key, span in chunk.items()}))
         return sum(written.values())
 
     def require_alone(self, topics: Iterable[str]) -> None:
-        """Raises Failure unless all their partitions end where this job left them."""
+        """Raises Failure unless all partitions of these topics end where this job left them."""
         wanted = set(topics)
         ends = self.target.cluster.end_offsets(wanted)
         for key, place in self.state.places().items():
             if key[0] in wanted and ends[key] != place.end:
                 raise self._not_alone(key, ends[key] - place.end)
+
+    def begin(self, new: Mapping[TopicPartition, Beginning], *, adopt: bool) -> None:
+        """With target partitions that the state does not know. They must be empty, or hold what was copied before."""
+        names = {name for name, _ in new}
+        if (held := self.held(new)) and not adopt:
+            raise self.not_empty(held[0])
+        ids = {name: topic.id for name, topic in self.target.cluster.topics(names, configs=False).items()}
+        begins = self.target.cluster.begin_offsets(names)
+        topics = dict(self.state.topics)
+        for (name, partition), beginning in new.items():
+            places = topics[name].places if name in topics else {}
+            place = Place(beginning.first, begins[name, partition])
+            topics[name] = TopicState(beginning.source, beginning.source_id, ids[name], {**places, partition: place})
+        self.state = replace(self.state, topics=topics)
+        if held:
+            self._compare({key: new[key].until for key in held})
+
+    def held(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of the target's partitions that hold records."""
+        wanted = list(partitions)
+        names = {name for name, _ in wanted}
+        begins, ends = self.target.cluster.begin_offsets(names), self.target.cluster.end_offsets(names)
+        return [key for key in wanted if begins[key] != ends[key]]
+
+    def adopt(self, until: Mapping[TopicPartition, int]) -> None:
+        """The checkpoint may be an old copy: what was written since is known by its contents."""
+        places = self.state.places()
+        if places and not self.state.writing:
+            ends = self.target.cluster.end_offsets(self.state.topics)
+            self._compare({key: until[key] for key, place in places.items() if key in until and ends[key] > place.end})
+
+    def _compare(self, until: Mapping[TopicPartition, int]) -> None:
+        """Goes on behind what the target has, as if a run had died while it wrote up to these source offsets."""
+        if until:
+            self._save(replace(self.state, writing=until))
+            self.resume()
+
+    def resume(self) -> None:
+        """Finds out how far the run before this one came, if it died while it wrote."""
+        places = {key: place for key, place in self.state.places().items() if key in self.state.writing}
+        if not places:
+            return
+        ends = settled_ends(self.target, {topic for topic, _ in places})
+        for key, place in places.items():
+            if ends[key] < place.end:
+                raise self._not_alone(key, ends[key] - place.end)
+        grown = {key: range(place.end, ends[key]) for key, place in places.items() if ends[key] > place.end}
+        try:
+            reached = Recovery(self.spark, self.source, self.target, self.state).reached(grown) if grown else {}
+        except Mismatch as mismatch:
+            raise self._not_ours(mismatch) from None
+        self._save(self.state.moved({key: Place(reached[key], span.stop) for key, span in grown.items()}))
+
+    def _save(self, state: State) -> None:
+        self.states.save(state)
+        self.state = state
 
     def _check(self, chunk: Chunk, written: Mapping[TopicPartition, int]) -> None:
         """The source's records are counted only where offsets without a record may explain a difference."""
@@ -105,72 +149,29 @@ class ExactWriter:
             if not at_least <= written[key] <= at_most:
                 raise self._not_alone(key, written[key] - at_least)
 
-    def _not_alone(self, key: TopicPartition, surplus: int) -> Failure:
-        name = f"{key[0]}-{key[1]} at {self.target.cluster.bootstrap_servers}"
-        if surplus > 0:
-            return Failure(
-                f"{name} has {surplus} records more than this job wrote there: somebody else writes to the topic, or"
-                f" the checkpoint {self.states.folder.uri()} is an old copy. Delete the topic and run with"
-                f" --start-over {key[0]}, or name the right checkpoint"
-            )
+    # ---- what to say
+
+    def not_empty(self, key: TopicPartition) -> Failure:
         return Failure(
-            f"{name} has {-surplus} records less than this job wrote there: the cluster lost them, or the topic was"
-            f" made again. Delete it and run with --start-over {key[0]}"
+            f"{self.target.name(key)} holds records that this job knows nothing of. If they are what it would write"
+            " (the checkpoint is lost), run with --adopt; else choose another name for the topic, or delete it"
         )
 
-    # ---- after a death
+    def _not_alone(self, key: TopicPartition, surplus: int) -> Failure:
+        advice = self.advice(key[0])
+        if surplus > 0:
+            return Failure(
+                f"{self.target.name(key)} has {surplus} records more than this job wrote: somebody else writes there,"
+                f" or the checkpoint {self.states.folder.uri()} is an old copy (then run with --adopt). Else {advice}"
+            )
+        return Failure(
+            f"{self.target.name(key)} has {-surplus} records less than this job wrote: the cluster lost them, or the"
+            f" topic was made again; {advice}"
+        )
 
-    def resume(self) -> None:
-        """Finds out how far the run before this one came, if it died while it wrote."""
-        places = {key: place for key, place in self.state.places().items() if key in self.state.writing}
-        if not places:
-            return
-        ends = self._settled_ends({topic for topic, _ in places})
-        for key, place in places.items():
-            if ends[key] < place.end:
-                raise self._not_alone(key, ends[key] - place.end)
-        grown = {key: range(place.end, ends[key]) for key, place in places.items() if ends[key] > place.end}
-        reached = self._reached(grown) if grown else {}
-        self.save(self.state.moved({key: Place(reached[key], span.stop) for key, span in grown.items()}))
-
-    def _settled_ends(self, topics: set[str]) -> dict[TopicPartition, int]:
-        deadline = time.monotonic() + SETTLE_TIMEOUT_S
-        ends = self.target.cluster.end_offsets(topics)
-        while time.monotonic() < deadline:
-            time.sleep(SETTLED_S)
-            before, ends = ends, self.target.cluster.end_offsets(topics)
-            if ends == before:
-                return ends
-        where = f"{', '.join(sorted(topics))} at {self.target.cluster.bootstrap_servers}"
-        raise Failure(f"somebody writes to {where} right now: end that run, or wait for it")
-
-    def _reached(self, grown: Chunk) -> dict[TopicPartition, int]:
-        """The source offsets behind what the target holds in these spans of its own offsets."""
-        places = self.state.places()
-        begins = self.source.begin_offsets(grown)
-        compacted = {key: span for key, span in grown.items() if self.source.is_compacted(key[0])}
-        gone = {key: max(0, begins[key] - places[key].next) for key in grown}  # cut off the source since
-        exact = {key: span[gone[key] :] for key, span in grown.items() if key not in compacted}
-        exact = {key: span for key, span in exact.items() if span}
-        reached = {key: places[key].next + len(span) for key, span in grown.items()}
-        try:
-            if exact:
-                reached |= next_offsets(self.spark, self._under_way(exact, begins), self._held(exact), exact)
-            if compacted:
-                found = next_offsets_if_compacted(self._under_way(compacted, begins), self._held(compacted), compacted)
-                reached |= {key: self.state.writing[key] if at is None else at for key, at in found.items()}
-        except Mismatch as mismatch:
-            where = f"{mismatch.topic}-{mismatch.partition} at {self.target.cluster.bootstrap_servers}"
-            raise Failure(
-                f"offset {mismatch.offset} of {where} holds something else than this job would have written there:"
-                f" somebody else writes to the topic. Delete it and run with --start-over {mismatch.topic}"
-            ) from None
-        return reached
-
-    def _under_way(self, spans: Chunk, begins: Mapping[TopicPartition, int]) -> DataFrame:
-        places, until = self.state.places(), self.state.writing
-        starts = {key: min(max(places[key].next, begins[key]), until[key]) for key in spans}
-        return self.source.rows({key: range(start, until[key]) for key, start in starts.items()})
-
-    def _held(self, spans: Chunk) -> DataFrame:
-        return read_rows(self.spark, self.target.settings, spans, fail_on_data_loss=False)
+    def _not_ours(self, mismatch: Mismatch) -> Failure:
+        where = self.target.name((mismatch.topic, mismatch.partition))
+        return Failure(
+            f"offset {mismatch.offset} of {where} holds something else than this job would have written there: somebody"
+            f" else writes to the topic; {self.advice(mismatch.topic)}"
+        )

@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import timedelta
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from barnabas.pipelines.explain import explain
 from barnabas.pipelines.failure import Failure
 
 FIXED = {
@@ -29,6 +30,9 @@ DEFAULTS = {
     "kafka.max.request.size": "67108864",  # topics say how large a record may be
 }
 MAX_MS = 2**31 - 1
+
+NO_RETRIES = {"spark.task.maxFailures": "1", "spark.speculation": "false"}
+"""For Spark itself: a task that is started again is refused below, but then the first failure is not the one told."""
 
 # Spark SQL has no function that tells the attempt, but the thread of a task is named after it (3.5, 4.0 and later).
 # Under any other name nothing is written at all.
@@ -57,8 +61,8 @@ def write_in_order(rows: DataFrame, settings: Mapping[str, str], configs: Mappin
     guarded = rows.where(_guard(configs)).select("topic", "partition", "key", "value", "headers")
     try:
         guarded.write.format("kafka").options(**settings).save()
-    except (PySparkException, Py4JJavaError) as error:
-        raise Failure(_reason(str(error))) from error
+    except (PySparkException, Py4JError) as error:
+        raise _explained(error) from error
 
 
 def with_timestamp_header(rows: DataFrame, name: str) -> DataFrame:
@@ -118,9 +122,11 @@ def _error(text: Column) -> Column:
     return F.raise_error(F.concat(F.lit(OPEN), text, F.lit(CLOSE)))
 
 
-def _reason(text: str) -> str:
-    """One line out of what Spark says when a job fails."""
-    if found := re.search(f"{OPEN}(.*?){CLOSE}", text, re.DOTALL):
-        return found[1]
-    causes = re.findall(r"^\s*Caused by: (?:[\w.$]+\.)?(\w+: .*)$", text, re.MULTILINE)
-    return causes[-1] if causes else text.strip().splitlines()[0]
+def _explained(error: BaseException) -> Failure:
+    if found := re.search(f"{OPEN}(.*?){CLOSE}", str(error), re.DOTALL):
+        return Failure(found[1])
+    if found := re.search(r"Expiring \d+ record\(s\) for (\S+):(\d+) ms has passed", str(error)):
+        return Failure(
+            f"{found[1]} took no records for {int(found[2]) / 1000:g} s: run the job again when its broker is back"
+        )
+    return explain(error)

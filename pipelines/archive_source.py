@@ -1,0 +1,126 @@
+"""Archived records as the exact writer sees them."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from barnabas.pipelines.archive_log import ArchivedFile
+from barnabas.pipelines.copying import Chunk
+from barnabas.pipelines.explain import explain
+from barnabas.pipelines.folder import Folder
+from barnabas.pipelines.ordered_sink import with_timestamp_header
+from barnabas.pipelines.restore_options import Part
+from barnabas.pipelines.write_state import TopicPartition
+
+SCHEMA = (
+    "key binary, value binary, headers array<struct<key: string, value: binary>>,"
+    " partition int, offset bigint, timestamp timestamp"
+)
+
+# More tasks than partitions: where two partitions meet in one task, another one stands idle.
+TASKS_PER_PARTITION = 4
+
+
+class Chosen(NamedTuple):
+    """What a restore writes to one partition."""
+
+    first_offset: int
+    last_offset: int
+    records: int
+
+
+class ArchiveSource:
+    """Offsets never vanish from an archive, and the files of a commit never change."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        archive: Folder,
+        files: Sequence[ArchivedFile],
+        part: Part,
+        topic: str,
+        *,
+        timestamp_header: str | None,
+    ) -> None:
+        """`topic` is the target's name."""
+        self.spark = spark
+        self.archive = archive
+        self.files = files
+        self.part = part
+        self.topic = topic
+        self.timestamp_header = timestamp_header
+        partitions = sorted({file.partition for file in files})
+        self.spans = {partition: part.offsets(partition, self._archived(partition)) for partition in partitions}
+
+    def rows(self, chunk: Chunk) -> DataFrame:
+        spans = {partition: span for (_, partition), span in chunk.items()}
+        rows = self._records(spans, self.files).withColumn("topic", F.lit(self.topic))
+        if self.timestamp_header is not None:
+            rows = with_timestamp_header(rows, self.timestamp_header)
+        # One task for each partition, in order: files hold one partition each, but Spark reads them in no order.
+        return (
+            rows.repartition(TASKS_PER_PARTITION * len(spans), "partition")
+            .sortWithinPartitions("partition", "offset")
+            .select("topic", "partition", "offset", "key", "value", "headers")
+        )
+
+    def begin_offsets(self, targets: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(targets, 0)
+
+    def is_compacted(self, topic: str) -> bool:
+        return False
+
+    def chosen(self) -> dict[int, Chosen]:
+        """By partition; those of which nothing is chosen are left out."""
+        counted = [file for file in self.files if self._is_whole(file)]
+        found = [(file.partition, file.first_offset, file.last_offset, file.records) for file in counted]
+        if rest := [file for file in self.files if file not in counted]:
+            rows = self._records(self.spans, rest).groupBy("partition")
+            try:
+                found += rows.agg(F.min("offset"), F.max("offset"), F.count("*")).collect()
+            except (PySparkException, Py4JJavaError) as error:
+                raise explain(error) from error
+        return {
+            partition: Chosen(
+                min(first for at, first, _, _ in found if at == partition),
+                max(last for at, _, last, _ in found if at == partition),
+                sum(records for at, _, _, records in found if at == partition),
+            )
+            for partition in sorted({at for at, *_ in found})
+        }
+
+    def _is_whole(self, file: ArchivedFile) -> bool:
+        """Whether all its records are chosen, so that the log tells what is in it."""
+        timeless = self.part.from_time is None and self.part.to_time is None
+        span = self.spans[file.partition]
+        return timeless and file.first_offset in span and file.last_offset in span
+
+    def _records(self, spans: dict[int, range], files: Sequence[ArchivedFile]) -> DataFrame:
+        wanted = [file.path for file in files if _overlap(file, spans.get(file.partition, range(0)))]
+        if not wanted:
+            return self.spark.createDataFrame([], SCHEMA)
+        rows = self.spark.read.schema(SCHEMA).parquet(*(self.archive.uri(path) for path in wanted))
+        return rows.where(self._within(spans))
+
+    def _within(self, spans: dict[int, range]) -> Column:
+        offset, partition = F.col("offset"), F.col("partition")
+        starts = F.create_map(*(F.lit(n) for key, span in spans.items() for n in (key, span.start)))
+        stops = F.create_map(*(F.lit(n) for key, span in spans.items() for n in (key, span.stop)))
+        within = (offset >= starts[partition]) & (offset < stops[partition])
+        if self.part.from_time is not None:
+            within &= F.col("timestamp") >= F.lit(self.part.from_time)
+        if self.part.to_time is not None:
+            within &= F.col("timestamp") < F.lit(self.part.to_time)
+        return within
+
+    def _archived(self, partition: int) -> range:
+        files = [file for file in self.files if file.partition == partition]
+        return range(min(file.first_offset for file in files), max(file.last_offset for file in files) + 1)
+
+
+def _overlap(file: ArchivedFile, span: range) -> bool:
+    return bool(span) and file.first_offset < span.stop and file.last_offset >= span.start
