@@ -20,23 +20,25 @@ def create_topic(address: str, name: str, partitions: int, configs: dict[str, st
     for count in range(CREATED_AT_ONCE * 2, partitions + CREATED_AT_ONCE, CREATED_AT_ONCE):
         more = NewPartitions(name, min(count, partitions))
         client.create_partitions([more], operation_timeout=READY_SECONDS)[name].result()
-    wait_for_leaders(client, name, partitions)
+    wait_for_leaders(address, name, partitions)
 
 
 def connected(address: str) -> AdminClient:
     return AdminClient({"bootstrap.servers": address, "socket.timeout.ms": 300_000, "log_level": 0})
 
 
-def wait_for_leaders(client: AdminClient, name: str, partitions: int) -> None:
+def wait_for_leaders(address: str, name: str, partitions: int) -> None:
     """Until each partition answers: a topic is there a little before its leaders are."""
     for first in range(0, partitions, PARTITIONS_AT_ONCE):
-        _wait_for(client, name, range(first, min(partitions, first + PARTITIONS_AT_ONCE)))
+        _wait_for(address, name, range(first, min(partitions, first + PARTITIONS_AT_ONCE)))
 
 
-def _wait_for(client: AdminClient, name: str, partitions: range) -> None:
+def _wait_for(address: str, name: str, partitions: range) -> None:
     question = {TopicPartition(name, partition): LATEST for partition in partitions}
     deadline = time.monotonic() + READY_SECONDS
     while True:
+        # A new client each time: one that has seen a topic does not look for more partitions for minutes.
+        client = connected(address)
         try:
             for answer in client.list_offsets(question, request_timeout=30).values():
                 answer.result()

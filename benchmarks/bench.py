@@ -68,6 +68,12 @@ class Bench:
         with loading(command, {"address": self.system.address, **options}) as load:
             return self.measured(load.run)
 
+    @contextmanager
+    def spark_load(self, **options: Any) -> Iterator[Load]:
+        command = [sys.executable, "-m", "benchmarks.spark_load"]
+        with loading(command, {"address": self.system.address, "folder": self.folder, **options}) as load:
+            yield load
+
     def measured(self, work: Callable[[], Outcome]) -> Outcome:
         used, started = self.cpu_seconds(), time.perf_counter()
         outcome = work()

@@ -8,6 +8,7 @@ from benchmarks.scenarios import (
     readers,
     recovery,
     requests,
+    spark,
     start_and_memory,
     throughput,
 )
@@ -21,4 +22,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     *groups.SCENARIOS,
     *recovery.SCENARIOS,
     *python_clients.SCENARIOS,
+    *spark.SCENARIOS,
 )

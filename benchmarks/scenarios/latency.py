@@ -15,7 +15,7 @@ def waits(outcome: Outcome) -> Figures:
 def acknowledgement(bench: Bench, case: Case) -> Figures:
     topic = bench.topic(4)
     bench.settle(50e6)
-    length = {"milliseconds": bench.scaled(3000, at_least=100)}
+    length = {"milliseconds": bench.scaled(2000, at_least=100)}
     before = {"before": bench.scaled(5000)}
     produced = bench.load("produce", topic=topic, partitions=4, **case.options["load"], **length, **before)
     bench.read_back(topic, 4, produced)
@@ -25,8 +25,8 @@ def acknowledgement(bench: Bench, case: Case) -> Figures:
 def end_to_end(bench: Bench, case: Case) -> Figures:
     """Twice: the first time is not counted, as it is the first that this broker sees of such a load."""
     bench.settle(50e6)
-    followed(bench, case.options["rate"], bench.scaled(1000, at_least=100))
-    return waits(followed(bench, case.options["rate"], bench.scaled(3000, at_least=100)))
+    followed(bench, case.options["rate"], bench.scaled(500, at_least=100))
+    return waits(followed(bench, case.options["rate"], bench.scaled(2000, at_least=100)))
 
 
 def followed(bench: Bench, rate: int, length_ms: int) -> Outcome:
@@ -45,7 +45,7 @@ def followed(bench: Bench, rate: int, length_ms: int) -> Outcome:
 def fsync(bench: Bench, case: Case) -> Figures:
     producers, topic = case.options["producers"], bench.topic(4, flush_messages="1")
     bench.settle(50e6)
-    length = {"milliseconds": bench.scaled(2500, at_least=100)}
+    length = {"milliseconds": bench.scaled(1500, at_least=100)}
     produced = bench.load("produce", topic=topic, partitions=4, connections=producers, **length)
     bench.read_back(topic, 4, produced)
     return {

@@ -3,7 +3,7 @@
 from benchmarks.bench import Bench
 from benchmarks.scenario import Case, Figures, Scenario, less, more
 
-CLIENTS = {"kafka-python": 10_000, "aiokafka": 10_000, "confluent-kafka": 100_000}
+CLIENTS = {"kafka-python": 6_000, "aiokafka": 6_000, "confluent-kafka": 100_000}
 
 
 def measure(bench: Bench, case: Case) -> Figures:

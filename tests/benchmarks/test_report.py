@@ -76,6 +76,14 @@ def test_a_system_that_failed_once_has_no_figure_and_meets_no_goal() -> None:
     assert "a record was lost" in page.page(run)
 
 
+def test_a_case_that_all_failed_is_in_the_table_and_on_the_page() -> None:
+    run = run_with({"barnabas": [1.0], "kafka": [2.0]})
+    failures = {"barnabas": ["no answer"], "kafka": ["no answer either"]}
+    run.scenarios[0].cases.append(CaseResult("full", {}, failures))
+    assert table.figures(run).count("FAILED") == 2
+    assert page.page(run).count("FAILED") >= 2
+
+
 def test_the_page_says_what_we_lose() -> None:
     won, lost = ({"barnabas": [ours], "kafka": [2.0]} for ours in (1.0, 3.0))
     assert "Nothing, in this run" in page.page(run_with(won))

@@ -1,0 +1,108 @@
+"""What Spark gets out of a broker: a batch read through its own Kafka source, then the `archive` job, of one topic.
+
+`python -m benchmarks.spark_load address=… topic=… warm_up=… records=… record_bytes=…`, to the rules of native/load.h,
+except that it is told to go twice. Both were done once with the topic `warm_up` before it says that it is ready.
+"""
+
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+from barnabas.pipelines import archive, logs
+from barnabas.pipelines.session import session
+from benchmarks.systems import ROOT
+
+JARS = ROOT / ".cache" / "spark-kafka-4.0.0" / "libs"
+
+
+class Wrong(Exception):
+    """What came out is not what was written."""
+
+
+def read(spark: SparkSession, address: str, topic: str) -> Callable[[int, int], None]:
+    """Every byte of every value, added up where it is read; returns the check."""
+    source = spark.read.format("kafka").option("kafka.bootstrap.servers", address).option("subscribe", topic)
+    values = source.load().select(f.count("*"), f.sum(f.length("value")), f.sum(f.crc32("value")))
+    count, size, _ = values.first() or (0, 0, 0)
+
+    def check(records: int, record_bytes: int) -> None:
+        if (count, size) != (records, records * record_bytes):
+            raise Wrong(f"Spark read {count:,} records of {size:,} bytes")
+
+    return check
+
+
+def archived(spark: SparkSession, address: str, topic: str, folder: str) -> Callable[[int, int], None]:
+    words = ["--bootstrap-servers", address, "--topic", topic, "--output", folder, "--once"]
+    if archive.run(spark, archive.make_parser().parse_args(words)):
+        raise Wrong("the archive job failed")
+
+    def check(records: int, record_bytes: int) -> None:
+        offsets = ds.dataset(folder, partitioning="hive").to_table(columns=["partition", "offset"])
+        once = offsets.group_by(["partition"]).aggregate([("offset", "count_distinct"), ("offset", "count")])
+        found = [pc.sum(once[name]).as_py() for name in ("offset_count_distinct", "offset_count")]
+        if found != [records, records]:
+            raise Wrong(f"the archive has {found[1]:,} records with {found[0]:,} offsets")
+
+    return check
+
+
+def timed(work: Callable[[], Callable[[int, int], None]], options: dict[str, str]) -> None:
+    if not sys.stdin.readline():
+        sys.exit(3)
+    started = time.perf_counter()
+    check = work()
+    seconds = time.perf_counter() - started
+    records, record_bytes = int(options["records"]), int(options["record_bytes"])
+    check(records, record_bytes)
+    tell({"seconds": seconds, "records": records, "bytes": records * record_bytes})
+
+
+def tell(found: dict[str, object]) -> None:
+    print(json.dumps(found), file=sys.__stdout__, flush=True)
+
+
+def measure(folder: Path, options: dict[str, str]) -> None:
+    address, topic, warm_up = options["address"], options["topic"], options["warm_up"]
+    words = ["--bootstrap-servers", address, "--topic", topic, "--output", str(folder / "archive")]
+    words += ["--log-file", str(folder / "log"), *(["--jars-folder", str(JARS)] if JARS.is_dir() else [])]
+    asked = archive.make_parser().parse_args(words)
+    with (
+        session("benchmark", asked) as spark,
+        (folder / "out").open("w") as out,
+        redirect_stderr(out),
+        redirect_stdout(out),
+    ):
+        logs.keep_off_the_terminal(Path(asked.log_file))
+        read(spark, address, warm_up)
+        archived(spark, address, warm_up, str(folder / "warm-up"))
+        print("ready", file=sys.__stdout__, flush=True)
+        timed(lambda: read(spark, address, topic), options)
+        timed(lambda: archived(spark, address, topic, str(folder / "archive")), options)
+
+
+def main() -> int:
+    options = dict(word.split("=", 1) for word in sys.argv[1:])
+    folder = Path(tempfile.mkdtemp(prefix="barnabas-bench-spark-", dir=options["folder"]))
+    try:
+        measure(folder, options)
+        return 0
+    except Exception as error:
+        tell({"error": f"Spark: {type(error).__name__}: {' '.join(str(error).split())[:500]}"})
+        return 1
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
