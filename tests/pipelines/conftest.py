@@ -54,7 +54,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 @pytest.fixture
 def own_broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     """A broker of the test's own: `kill()` or `stop()` it and `start()` it again, same port and data."""
-    with BrokerProcess(tmp_path / "broker" / "data", settings={"auto.create.topics.enable": "false"}) as process:
+    with BrokerProcess(tmp_path / "broker-data", settings={"auto.create.topics.enable": "false"}) as process:
         yield process
 
 
