@@ -17,9 +17,8 @@ def require_pyspark() -> None:
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
         raise Failure("PySpark is not installed: pip install 'barnabas[spark]'")
-    version = re.search(
-        r'__version__[^"]*"((\d+)\.(\d+)[^"]*)"', Path(found.origin).with_name("version.py").read_text()
-    )
+    written = Path(found.origin).with_name("version.py").read_text()
+    version = re.search(r"""__version__[^"']*["']((\d+)\.(\d+)[^"']*)["']""", written)
     if version is None or (int(version[2]), int(version[3])) < PYSPARK_MIN:
         told = version[1] if version else "of an unknown version"
         raise Failure(f"PySpark {told} is too old, 3.5 is the oldest that works: pip install 'barnabas[spark]'")
