@@ -9,25 +9,20 @@ What is archived, and the offset to go on with, is in a log of commits in OUT/_a
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from barnabas.pipelines import options as common
 from barnabas.pipelines.archive_files import COMPRESSIONS, FOLDERS, stage, staged_files
 from barnabas.pipelines.archive_log import ArchivedFile, State
 from barnabas.pipelines.archive_writer import ArchiveWriter
-from barnabas.pipelines.cluster import Cluster, Topic
-from barnabas.pipelines.failure import Failure
+from barnabas.pipelines.cluster import Cluster
 from barnabas.pipelines.folder import open_folder
 from barnabas.pipelines.launch import launch
-from barnabas.pipelines.own_checkpoint import OwnCheckpoint
-from barnabas.pipelines.position import Offsets, Start, Topics, advance, changed, check_nothing_lost, resume
+from barnabas.pipelines.position import Topics
+from barnabas.pipelines.positioned_stream import Batch, PositionedStream, look, start_from
 from barnabas.pipelines.progress import Counts
-from barnabas.pipelines.stream import run_stream
-
-STARTS = 3
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -48,7 +43,8 @@ def run(spark: SparkSession, options: argparse.Namespace) -> int:
         if options.dry_run:
             return _plan(spark, cluster, options)
         with ArchiveWriter(open_folder(spark, options.output)) as writer:
-            _archive(spark, cluster, writer, options)
+            job = ArchiveJob(spark, cluster, writer, options)
+            PositionedStream(spark, cluster, writer, options, job.each_batch).run()
     return 0
 
 
@@ -56,60 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return launch(run, make_parser(), arguments)
 
 
-def _archive(spark: SparkSession, cluster: Cluster, writer: ArchiveWriter, options: argparse.Namespace) -> None:
-    for attempt in range(1, STARTS + 1):
-        start = _take_over(cluster, writer, options)
-        job = ArchiveJob(spark, cluster, writer, options)
-        try:
-            job.run(start)
-            return
-        except Failure:
-            job.explain()
-            # Spark refuses to begin if a partition was added after we looked: look again.
-            if (
-                job.batches
-                or attempt == STARTS
-                or _partitions(_look(cluster, options).topics) == _partitions(start.topics)
-            ):
-                raise
-
-
-def _take_over(cluster: Cluster, writer: ArchiveWriter, options: argparse.Namespace) -> Start:
-    while True:
-        known = writer.recover().topics
-        start = _start(_look(cluster, options), known, options)
-        if writer.take_over(changed(known, start.topics), sum(start.lost.values())):
-            return start
-
-
-class View(NamedTuple):
-    """The topics to be archived, as the cluster has them now."""
-
-    topics: dict[str, Topic]
-    begin: Offsets
-    end: Offsets
-
-
-def _look(cluster: Cluster, options: argparse.Namespace) -> View:
-    topics = cluster.topics(options.topic or None, options.topic_pattern)
-    return View(topics, cluster.begin_offsets(topics), cluster.end_offsets(topics))
-
-
-def _start(view: View, known: Topics, options: argparse.Namespace) -> Start:
-    if missing := [name for name in options.topic if name not in view.topics]:
-        raise Failure(f"there is no topic {', '.join(missing)} on {options.bootstrap_servers}")
-    start = resume(known, *view, options.starting_offsets)
-    check_nothing_lost(start, known, options.fail_on_data_loss)
-    return start
-
-
-def _partitions(topics: Mapping[str, Topic] | Topics) -> dict[str, int]:
-    return {name: topic.partitions for name, topic in topics.items()}
-
-
 class ArchiveJob:
-    """The query of one run, batch by batch."""
-
     def __init__(
         self, spark: SparkSession, cluster: Cluster, writer: ArchiveWriter, options: argparse.Namespace
     ) -> None:
@@ -117,43 +60,16 @@ class ArchiveJob:
         self.cluster = cluster
         self.writer = writer
         self.options = options
-        self.batches = 0
-        directory = options.checkpoint or writer.folder.uri(f"{writer.own_staging}/checkpoint")
-        self.checkpoint = OwnCheckpoint(spark, directory, writer.folder.uri())
 
-    def run(self, start: Start) -> None:
-        self.checkpoint.begin()
-        settings = {**common.source_settings(self.options), "startingOffsets": start.starting_offsets()}
-        frame = self.spark.readStream.format("kafka").options(**settings).load()
-        try:
-            own = argparse.Namespace(**{**vars(self.options), "checkpoint": self.checkpoint.uri})
-            run_stream(frame, self.each_batch, own, name="archive")
-        finally:
-            self.checkpoint.remove()
-
-    def each_batch(self, batch: DataFrame, batch_id: int) -> Counts:
-        self.batches += 1
-        ends = self.checkpoint.batch_ends(batch_id)
-        names = {name for name, _ in ends}
-        before = self.cluster.topics(names)
+    def each_batch(self, batch: Batch) -> Counts:
         folder, how = self.writer.folder.uri(self.writer.batch_staging()), self.options.partition_by
-        stage(batch, folder, partition_by=how, compression=self.options.compression)
+        stage(batch.rows, folder, partition_by=how, compression=self.options.compression)
         files = staged_files(self.spark, folder, partition_by=how)
-        # All was read before this answer came: if the ids are what they were, these are the topics that were read.
-        topics = advance(self.writer.state.topics, ends, before, self.cluster.topics(names))
+        topics = batch.advanced()
         lost = self._lost(files, topics)
         self.writer.commit(files, topics, lost)
-        figures = {"files": len(files), "bytes": sum(file.size_bytes for file in files)}
-        return Counts(rows_out=sum(file.records for file in files), figures=figures | ({"lost": lost} if lost else {}))
-
-    def explain(self) -> None:
-        """Raises what is behind a failure, if we know more about it than Spark does."""
-        self.writer.check_alone()
-        try:
-            view = _look(self.cluster, self.options)
-        except Failure:
-            return  # the cluster cannot be asked, and what has failed already says so
-        _start(view, self.writer.state.topics, self.options)
+        figures = {"files": len(files), "bytes": sum(file.size_bytes for file in files), "offsets lost": lost}
+        return Counts(rows_out=sum(file.records for file in files), figures=figures)
 
     def _lost(self, files: Sequence[ArchivedFile], topics: Topics) -> int:
         """Offsets that the batch should have had and that the topic no longer has.
@@ -162,7 +78,7 @@ class ArchiveJob:
         """
         if self.options.fail_on_data_loss:
             return 0  # Spark has stopped if there was any
-        read = Counter({(file.topic, file.partition): 0 for file in files})
+        read = Counter[tuple[str, int]]()
         for file in files:
             read[file.topic, file.partition] += file.records
         missing = {
@@ -185,8 +101,8 @@ def _plan(spark: SparkSession, cluster: Cluster, options: argparse.Namespace) ->
     writer.check_unlocked()
     latest = writer.log.latest()
     known = latest.state if latest else State()
-    view = _look(cluster, options)
-    start = _start(view, known.topics, options)
+    view = look(cluster, options)
+    start = start_from(view, known.topics, options)
     print(f"archive to {writer.folder.uri()}, a folder per {options.partition_by}, {options.compression}")
     print(f"  there now: {known.records:,} records in {known.files:,} files, {known.size_bytes:,} bytes")
     if latest is not None and not writer.log.settled(latest):
@@ -195,6 +111,8 @@ def _plan(spark: SparkSession, cluster: Cluster, options: argparse.Namespace) ->
         waiting = sum(view.end[name, partition] - offset for partition, offset in topic.next_offsets.items())
         how = "goes on" if name in known.topics else "begins"
         print(f"  topic {name} {how}: {topic.partitions} partitions, {waiting:,} offsets to read")
+    if not start.topics:
+        print("  no topic matches the pattern yet")
     if start.lost:
         print(f"  {sum(start.lost.values()):,} offsets are gone and would be left out")
     print("nothing was changed")

@@ -8,76 +8,51 @@ A batch is committed in four steps, and whatever dies between them is finished o
 4. the staging folder of the batch goes.
 """
 
-import os
-import socket
-import uuid
-from types import TracebackType
-from typing import IO, Self
-
 from barnabas.pipelines.archive_log import ArchivedFile, ArchiveLog, Commit, State
 from barnabas.pipelines.failure import Failure
 from barnabas.pipelines.folder import Folder
 from barnabas.pipelines.position import Topics
+from barnabas.pipelines.single_writer import Holder, SingleWriter
 
-OWN = "_archive"
 FOLD_EVERY = 100
 
 
-class ArchiveWriter:
+class ArchiveWriter(SingleWriter):
     def __init__(self, folder: Folder) -> None:
-        self.folder = folder
+        super().__init__(folder, "archive")
         self.log = ArchiveLog(folder)
-        self.run = uuid.uuid4().hex[:12]
-        name = folder.root.rpartition("/")[2]
-        self.staging = folder.sibling(f".{name}.staging")
         self._latest: Commit | None = None
-        self._lock: IO[str] | None = None
 
     @property
     def state(self) -> State:
         return self._latest.state if self._latest else State()
 
     @property
-    def own_staging(self) -> str:
-        return f"{self.staging}/{self.run}"
+    def topics(self) -> Topics:
+        return self.state.topics
 
     def batch_staging(self) -> str:
         """Where the next commit's files are prepared."""
         return f"{self.own_staging}/{self._next_number()}"
 
-    def __enter__(self) -> Self:
-        self._lock = self._locked()
-        if self._lock is not None:
-            self._lock.truncate(0)
-            self._lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-            self._lock.flush()
-        return self
-
-    def __exit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
-        self.folder.remove(self.own_staging)
-        if self._lock is not None:
-            self._lock.close()
-
-    def recover(self) -> State:
-        """Finishes the last commit. Before `take_over`, as often as somebody else writes in between."""
+    def recover(self) -> None:
         self._latest = self.log.latest()
         if self._latest is not None:
             self._settle(self._latest)
-        return self.state
 
     def take_over(self, topics: Topics, lost: int) -> bool:
-        """A commit without files, from which on no other run can commit. False: look again, somebody else did."""
+        """The commit that says so has no files."""
         self._check_one_file_system()
         begun = self.log.append(self.run, self._latest, (), topics, lost)
         if begun is None:
             return False
         self._latest = begun
-        for name in self.folder.names(self.staging):
-            if name != self.run:
-                self.folder.remove(f"{self.staging}/{name}")
+        self._remove_staging_of_others()
         return True
+
+    def holder(self) -> Holder | None:
+        latest = self.log.latest()
+        return Holder(latest.run, latest.number, latest.written) if latest else None
 
     def commit(self, files: tuple[ArchivedFile, ...], topics: Topics, lost: int) -> Commit:
         """`staged` of each file is below `batch_staging()`."""
@@ -93,14 +68,6 @@ class ArchiveWriter:
         if done.number % FOLD_EVERY == 0:
             self.log.fold()
         return done
-
-    def check_alone(self) -> None:
-        latest = self.log.latest()
-        if latest is not None and latest.run != self.run:
-            raise Failure(
-                f"another archive job has taken over {self.folder.uri()} ({latest.written}, commit {latest.number});"
-                " this one ends, and nothing is lost or written twice"
-            )
 
     def _settle(self, commit: Commit) -> None:
         """Moves the files of a commit to their places. It may have been done before, wholly or in part."""
@@ -122,7 +89,7 @@ class ArchiveWriter:
 
     def _check_one_file_system(self) -> None:
         """Found out by moving a file, because that is what has to work."""
-        probe, target = f"{self.own_staging}/probe", f"{OWN}/{self.run}.probe"
+        probe, target = f"{self.own_staging}/probe", f"{self.own}/{self.run}.probe"
         self.folder.create(probe, "")
         try:
             self.folder.move(probe, target)
@@ -132,18 +99,6 @@ class ArchiveWriter:
                 f" name a folder in it, for example {self.folder.uri()}/archive"
             ) from None
         self.folder.remove(target)
-
-    def check_unlocked(self) -> None:
-        """Leaves nothing behind."""
-        if self.folder.exists(f"{OWN}/lock") and (lock := self._locked()) is not None:
-            lock.close()
-
-    def _locked(self) -> IO[str] | None:
-        try:
-            return self.folder.lock(f"{OWN}/lock")
-        except BlockingIOError:
-            holder = self.folder.read(f"{OWN}/lock").strip() or "another process"
-            raise Failure(f"{self.folder.uri()} is being written by {holder}: one archive job at a time") from None
 
     def _next_number(self) -> int:
         return self._latest.number + 1 if self._latest else 1

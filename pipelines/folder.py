@@ -62,6 +62,10 @@ class Folder(ABC):
         """Makes the target's folder. Raises FileNotFoundError if there is no source; no target is ever replaced."""
 
     @abstractmethod
+    def link(self, path: str, target: str) -> None:
+        """Lets a name in the root lead to a folder below it, from one moment to the next; where there are links."""
+
+    @abstractmethod
     def remove(self, path: str) -> None:
         """With all that is in it; nothing happens if it does not exist."""
 
@@ -121,6 +125,12 @@ class LocalFolder(Folder):
             raise FileExistsError(moved)
         os.makedirs(os.path.dirname(moved), exist_ok=True)
         os.rename(self._at(source), moved)
+
+    def link(self, path: str, target: str) -> None:
+        half = self._at(f".{uuid.uuid4().hex}")
+        os.symlink(target, half)
+        os.replace(half, self._at(path))
+        _sync_directory(self.root)
 
     def remove(self, path: str) -> None:
         at = self._at(path)
@@ -215,6 +225,9 @@ class HadoopFolder(Folder):
     def move(self, source: str, target: str) -> None:
         self._files.make_directory(target.rpartition("/")[0])
         self._files.rename(source, target)
+
+    def link(self, path: str, target: str) -> None:
+        """There are none."""
 
     def remove(self, path: str) -> None:
         self._files.delete(path, recursive=True)

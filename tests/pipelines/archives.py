@@ -77,6 +77,11 @@ class WatchedFolder(Folder):
         self._folder.move(source, target)
         self._watcher(f"after move {target}")
 
+    def link(self, path: str, target: str) -> None:
+        self._watcher(f"before link {path}")
+        self._folder.link(path, target)
+        self._watcher(f"after link {path}")
+
     def remove(self, path: str) -> None:
         self._watcher(f"before remove {path}")
         self._folder.remove(path)

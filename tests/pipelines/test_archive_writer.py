@@ -42,8 +42,8 @@ def archive_batch(writer: ArchiveWriter, end: int) -> None:
 
 
 def start(writer: ArchiveWriter) -> None:
-    known = writer.recover().topics
-    assert writer.take_over({} if known else {"orders": TopicState("id", {0: 0, 1: 0})}, 0)
+    writer.recover()
+    assert writer.take_over({} if writer.topics else {"orders": TopicState("id", {0: 0, 1: 0})}, 0)
 
 
 def expected(end: int) -> Seen:

@@ -1,0 +1,125 @@
+"""A stream whose position is part of its output: begins where the output ends, and says what became of its topics."""
+
+import argparse
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+
+from barnabas.pipelines.cluster import Cluster, Topic
+from barnabas.pipelines.failure import Failure
+from barnabas.pipelines.options import source_settings
+from barnabas.pipelines.own_checkpoint import OwnCheckpoint
+from barnabas.pipelines.position import Offsets, Start, Topics, advance, changed, check_nothing_lost, resume
+from barnabas.pipelines.progress import Counts
+from barnabas.pipelines.single_writer import SingleWriter
+from barnabas.pipelines.stream import run_stream
+
+STARTS = 3
+
+
+class View(NamedTuple):
+    """The topics that are read, as the cluster has them now."""
+
+    topics: dict[str, Topic]
+    begin: Offsets
+    end: Offsets
+
+
+class Batch(NamedTuple):
+    rows: DataFrame
+    ends: Offsets
+    """Of the partitions that it reads."""
+    advanced: Callable[[], Topics]
+    """To be asked when all rows were read: the new positions, if the topics are still those that were read."""
+
+
+def look(cluster: Cluster, options: argparse.Namespace) -> View:
+    topics = cluster.topics(options.topic or None, options.topic_pattern)
+    if not topics:
+        return View(topics, {}, {})
+    return View(topics, cluster.begin_offsets(topics), cluster.end_offsets(topics))
+
+
+def start_from(view: View, known: Topics, options: argparse.Namespace) -> Start:
+    if missing := [name for name in options.topic if name not in view.topics]:
+        raise Failure(f"there is no topic {', '.join(missing)} on {options.bootstrap_servers}")
+    start = resume(known, *view, options.starting_offsets)
+    check_nothing_lost(start, known, options.fail_on_data_loss)
+    return start
+
+
+class PositionedStream:
+    def __init__(
+        self,
+        spark: SparkSession,
+        cluster: Cluster,
+        writer: SingleWriter,
+        options: argparse.Namespace,
+        each_batch: Callable[[Batch], Counts],
+    ) -> None:
+        self.spark = spark
+        self.cluster = cluster
+        self.writer = writer
+        self.options = options
+        self.each_batch = each_batch
+        self.batches = 0
+        directory = options.checkpoint or writer.folder.uri(f"{writer.own_staging}/checkpoint")
+        self.checkpoint = OwnCheckpoint(spark, directory, writer.folder.uri())
+
+    def run(self) -> None:
+        for attempt in range(1, STARTS + 1):
+            start = self._take_over()
+            try:
+                return self._run_from(start)
+            except Failure:
+                self._explain()
+                # Spark refuses to begin if a partition was added after we looked: look again.
+                if self.batches or attempt == STARTS or self._partitions_are(start.topics):
+                    raise
+
+    def _take_over(self) -> Start:
+        while True:
+            self.writer.recover()
+            known = self.writer.topics
+            start = start_from(look(self.cluster, self.options), known, self.options)
+            if self.writer.take_over(changed(known, start.topics), sum(start.lost.values())):
+                return start
+
+    def _run_from(self, start: Start) -> None:
+        self.checkpoint.begin()
+        settings = {**source_settings(self.options), "startingOffsets": start.starting_offsets()}
+        frame = self.spark.readStream.format("kafka").options(**settings).load()
+        try:
+            own = argparse.Namespace(**{**vars(self.options), "checkpoint": self.checkpoint.uri})
+            run_stream(frame, self._each_batch, own, name=self.writer.job)
+        finally:
+            self.checkpoint.remove()
+
+    def _each_batch(self, rows: DataFrame, batch_id: int) -> Counts:
+        self.batches += 1
+        ends = self.checkpoint.batch_ends(batch_id)
+        names = {name for name, _ in ends}
+        before = self.cluster.topics(names)
+
+        def advanced() -> Topics:
+            # All was read before this answer comes: with the ids of before, these are the topics that were read.
+            return advance(self.writer.topics, ends, before, self.cluster.topics(names))
+
+        return self.each_batch(Batch(rows, ends, advanced))
+
+    def _explain(self) -> None:
+        """Raises what is behind a failure, if we know more about it than Spark does."""
+        self.writer.check_alone()
+        try:
+            view = look(self.cluster, self.options)
+        except Failure:
+            return  # the cluster cannot be asked, and what has failed already says so
+        start_from(view, self.writer.topics, self.options)
+
+    def _partitions_are(self, topics: Topics) -> bool:
+        return _partitions(look(self.cluster, self.options).topics) == _partitions(topics)
+
+
+def _partitions(topics: Mapping[str, Topic] | Topics) -> dict[str, int]:
+    return {name: topic.partitions for name, topic in topics.items()}

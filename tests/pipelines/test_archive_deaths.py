@@ -1,0 +1,96 @@
+"""Real processes that die while a topic is archived: an executor, the broker, the job with everything it started."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from barnabas.pipelines import archive
+from tests.pipelines.archives import Seen, once_each, seen_by_duckdb, seen_by_pyarrow
+from tests.pipelines.jobs import LOCAL_CLUSTER, Job, running_job
+from tests.pipelines.records import Record, create_topic, produce
+from tests.processes.broker_process import BrokerProcess
+
+ESTABLISHED = "01"
+
+
+def test_whatever_is_killed_every_offset_is_archived_once(
+    own_broker: BrokerProcess, spark: SparkSession, tmp_path: Path
+) -> None:
+    bootstrap, output, staging = own_broker.bootstrap_servers, tmp_path / "out", tmp_path / ".out.staging"
+    words = ("--bootstrap-servers", bootstrap, "--topic", "orders", "--output", str(output))
+    create_topic(bootstrap, "orders", 2)
+    produce(bootstrap, "orders", records(50))
+    with running_job(tmp_path, "pipeline", "archive", *words, "--every", "100ms", master=LOCAL_CLUSTER) as job:
+        job.wait_until(lambda: any(staging.glob("*/*/_temporary")))
+        os.kill(own_broker.pid, signal.SIGSTOP)  # the tasks cannot end now
+        try:
+            job.wait_until(lambda: len(connected(executors(job), own_broker.port)) == 2)
+            os.kill(executors(job)[0], signal.SIGKILL)
+        finally:
+            os.kill(own_broker.pid, signal.SIGCONT)
+        job.wait_until(archived(output, 50))
+        assert "Lost executor" in job.log()
+
+        own_broker.kill()
+        own_broker.start()
+        produce(bootstrap, "orders", records(50))
+        job.wait_until(archived(output, 100))
+
+        produce(bootstrap, "orders", records(5000))
+        job.wait_until(lambda: any(staging.glob("*/*/topic=orders/*/*.parquet")))
+        job.kill()
+    assert seen_by_pyarrow(output) == expected(100)
+    assert archive.run(spark, archive.make_parser().parse_args([*words, "--once"])) == 0
+    assert seen_by_pyarrow(output) == seen_by_duckdb(output) == expected(5100)
+    assert list(staging.iterdir()) == []
+
+
+def records(count: int) -> list[Record]:
+    return [Record(b"key", b"value", partition=partition) for partition in (0, 1) for _ in range(count)]
+
+
+def expected(count: int) -> Seen:
+    return once_each(("orders", partition, offset) for partition in (0, 1) for offset in range(count))
+
+
+def archived(output: Path, count: int) -> Callable[[], bool]:
+    def all_there() -> bool:
+        seen = seen_by_pyarrow(output)
+        assert set(seen.values()) <= {1}, "an offset is there twice"
+        return seen == expected(count)
+
+    return all_there
+
+
+def executors(job: Job) -> list[int]:
+    """All processes of the job are in its group."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            ours = entry.name.isdecimal() and os.getpgid(int(entry.name)) == job.pid
+            if ours and b"CoarseGrainedExecutorBackend" in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue  # it has ended in between
+    return sorted(found)
+
+
+def connected(pids: list[int], port: int) -> list[int]:
+    """Those of the processes that have a connection to the port."""
+    sockets = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path("/proc/net", table).read_text().splitlines()[1:]:
+            columns = line.split()
+            if columns[2].endswith(f":{port:04X}") and columns[3] == ESTABLISHED:
+                sockets.add(f"socket:[{columns[9]}]")
+    return [pid for pid in pids if any(_target(link) in sockets for link in Path(f"/proc/{pid}/fd").iterdir())]
+
+
+def _target(link: Path) -> str:
+    try:
+        return os.readlink(link)
+    except OSError:
+        return ""  # closed in between
