@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 TopicPartition = tuple[str, int]
@@ -36,42 +36,49 @@ def fingerprint() -> Column:
 
 
 def next_offsets(
-    spark: SparkSession, source: DataFrame, target: DataFrame, spans: Mapping[TopicPartition, range]
+    source: DataFrame, target: DataFrame, spans: Mapping[TopicPartition, range]
 ) -> dict[TopicPartition, int]:
     """The source offset behind the records that the target has, by target partition.
 
     The target's offsets in a span hold the first records of the source, one by one. Offsets without a record (the
     target was compacted or cut) count all the same.
     """
-    known = spark.createDataFrame(
-        [(topic, partition, span.start, span.stop) for (topic, partition), span in spans.items()],
-        "topic string, partition int, start long, stop long",
-    )
-    in_order = Window.partitionBy("topic", "partition").orderBy("offset")
-    rows = (
-        source.select("topic", "partition", "offset", fingerprint().alias("fingerprint"))
-        .withColumn("index", F.row_number().over(in_order) - 1)
-        .join(F.broadcast(known), ["topic", "partition"])
-        .withColumn("number", F.col("start") + F.col("index"))
-        .where("number < stop")
-    )
-    held = target.select("topic", "partition", F.col("offset").alias("number"), fingerprint().alias("held"))
-    differs = F.when(F.col("held") != F.col("fingerprint"), F.col("number"))
-    found = (
-        rows.join(held, ["topic", "partition", "number"], "left")
-        .groupBy("topic", "partition")
-        .agg(F.count("*").alias("rows"), F.max("offset").alias("last"), F.min(differs).alias("wrong"))
-        .collect()
-    )
-    compared = {(row["topic"], row["partition"]): row for row in found}
+    found = {(row["topic"], row["partition"]): row for row in _matched(source, target, spans).collect()}
     for key, span in spans.items():
-        row = compared.get(key)
+        row = found.get(key)
         if row is None or row["wrong"] is not None or row["rows"] < len(span):
-            wrong = (
-                span.start if row is None else row["wrong"] if row["wrong"] is not None else span.start + row["rows"]
-            )
-            raise Mismatch(*key, wrong)
-    return {key: row["last"] + 1 for key, row in compared.items()}
+            index = 0 if row is None else row["rows"] if row["wrong"] is None else row["wrong"]
+            raise Mismatch(*key, span.start + index)
+    return {key: found[key]["last"] + 1 for key in spans}
+
+
+def _matched(source: DataFrame, target: DataFrame, spans: Mapping[TopicPartition, range]) -> DataFrame:
+    """By topic and partition: how many records of the source were looked at, the last one's offset, and the first index
+    at which the target has another one (or null). All of it after a single shuffle."""
+    columns = ("topic", "partition", "offset", fingerprint().alias("fingerprint"))
+    both = source.select(*columns, F.lit(False).alias("held")).union(target.select(*columns, F.lit(True).alias("held")))
+    in_order = Window.partitionBy("topic", "partition", "held").orderBy("offset")
+    start, length = (
+        _looked_up({key: span.start for key, span in spans.items()}),
+        _looked_up({key: len(span) for key, span in spans.items()}),
+    )
+    index = F.when(F.col("held"), F.col("offset") - start).otherwise(F.row_number().over(in_order) - 1)
+    indexed = both.repartition("topic", "partition").withColumn("index", index).where(F.col("index") < length)
+    pairs = indexed.groupBy("topic", "partition", "index").agg(
+        F.max(F.when(~F.col("held"), F.col("offset"))).alias("offset"),
+        F.max(F.when(~F.col("held"), F.col("fingerprint"))).alias("fingerprint"),
+        F.max(F.when(F.col("held"), F.col("fingerprint"))).alias("held"),
+    )
+    differs = F.when(~F.col("held").eqNullSafe(F.col("fingerprint")) & F.col("held").isNotNull(), F.col("index"))
+    return pairs.groupBy("topic", "partition").agg(
+        F.count("offset").alias("rows"), F.max("offset").alias("last"), F.min(differs).alias("wrong")
+    )
+
+
+def _looked_up(numbers: Mapping[TopicPartition, int]) -> Column:
+    """The number of the row's topic and partition."""
+    words = [F.lit(word) for (topic, partition), number in numbers.items() for word in (f"{topic}-{partition}", number)]
+    return F.create_map(*words)[F.concat_ws("-", "topic", "partition")]
 
 
 def next_offsets_if_compacted(

@@ -50,7 +50,7 @@ class Recovery:
         whole = {key: span[gone[key] :] for key, span in grown.items() if key not in compacted}
         if whole := {key: span for key, span in whole.items() if span}:
             held = read_rows(self.spark, self.target.settings, whole, fail_on_data_loss=False)
-            found |= next_offsets(self.spark, self._under_way(whole, begins), held, whole)
+            found |= next_offsets(self._under_way(whole, begins), held, whole)
         return found
 
     def _under_way(self, spans: Chunk, begins: Mapping[TopicPartition, int]) -> DataFrame:
