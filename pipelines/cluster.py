@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from barnabas.pipelines.explain import SPARK_ERRORS, innermost, known_cause
 from barnabas.pipelines.failure import Failure
 
 TIMEOUT_S = 15
@@ -64,12 +64,13 @@ class Cluster:
     def topics(
         self, names: Iterable[str] | None = None, pattern: str | None = None, *, configs: bool = True
     ) -> dict[str, Topic]:
-        """Those of the names that exist; or those whose whole name matches, internal ones left out.
+        """Those of the names that exist; or those whose whole name matches, internal ones left out, as Spark does.
 
         Reading configurations takes most of the time: leave them out (`configs=False`) where nobody looks at them.
         """
         with self._explained("list topics"):
-            existing = set(self._admin.listTopics().names().get())
+            which = self._jvm.org.apache.kafka.clients.admin.ListTopicsOptions().listInternal(names is not None)
+            existing = set(self._admin.listTopics(which).names().get())
             if names is not None:
                 wanted = [name for name in names if name in existing]
             else:
@@ -118,6 +119,13 @@ class Cluster:
         """Behind the last record that a consumer with these settings gets to see (`isolation.level`)."""
         return self._offsets(topics, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
 
+    def offsets_at(self, topics: Iterable[str], timestamp_ms: int) -> dict[tuple[str, int], int]:
+        """The first record that is not older; the end, where there is none."""
+        topics = list(topics)
+        found = self._offsets(topics, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.forTimestamp(timestamp_ms))
+        ends = self.end_offsets(topics) if -1 in found.values() else {}
+        return {key: ends[key] if offset == -1 else offset for key, offset in found.items()}
+
     def _offsets(self, topics: Iterable[str], spec: Any) -> dict[tuple[str, int], int]:
         with self._explained("ask for offsets"):
             counts = {
@@ -152,8 +160,6 @@ class Cluster:
     def _explained(self, what: str) -> Iterator[None]:
         try:
             yield
-        except Py4JJavaError as error:
-            cause = error.java_exception
-            while cause.getCause() is not None:
-                cause = cause.getCause()
-            raise Failure(f"{self.bootstrap_servers}: could not {what}: {cause.getMessage() or cause}") from error
+        except SPARK_ERRORS as error:
+            known = known_cause(error)
+            raise Failure(f"{self.bootstrap_servers}: {known or f'could not {what}: {innermost(error)}'}") from error

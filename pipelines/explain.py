@@ -112,13 +112,13 @@ KNOWN = (
 
 def explain(error: BaseException) -> Failure:
     """One line for an error of Spark's; the error itself is the line's `__cause__`."""
-    said = list(_messages(error))
-    failure = Failure(_known("\n".join(said)) or _innermost(said) or type(error).__name__)
+    failure = Failure(known_cause(error) or innermost(error))
     failure.__cause__ = error
     return failure
 
 
-def _known(text: str) -> str | None:
+def known_cause(error: BaseException) -> str | None:
+    text = "\n".join(_messages(error))
     for known in KNOWN:
         if found := re.search(known.pattern, text, re.DOTALL):
             groups = {name.rstrip("_"): value for name, value in found.groupdict().items() if value is not None}
@@ -126,9 +126,24 @@ def _known(text: str) -> str | None:
     return None
 
 
+def innermost(error: BaseException) -> str:
+    """The last message without what surrounds it: the class, the task that failed, Spark's state at that time."""
+    *_, text = _messages(error)
+    if lost_task := re.search(r"Lost task .*? executor \S+\): (.*?)\n", text, re.DOTALL):
+        text = lost_task[1]
+    text = re.sub(r"^(?:[\w.$]+(?:Exception|Error): )+", "", text.strip())
+    text = re.sub(r"^\[[A-Z_.]+\] | SQLSTATE: \w+;?$", "", text.split("\n\tat ")[0].split("=== Streaming Query ===")[0])
+    return " ".join(text.split()) or type(error).__name__
+
+
+def java_exception(error: BaseException) -> Any:
+    """py4j keeps it under one name, PySpark under another; None if it was not raised in the JVM."""
+    return getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+
+
 def _messages(error: BaseException) -> Iterator[str]:
     """What each link of the chain says, from the outside in."""
-    link: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    link = java_exception(error)
     if link is None:
         yield str(error)
     try:
@@ -137,13 +152,3 @@ def _messages(error: BaseException) -> Iterator[str]:
             link = link.getCause()
     except Py4JError:  # the JVM is gone
         yield str(error)
-
-
-def _innermost(said: list[str]) -> str:
-    """The last message without what surrounds it: the class, the task that failed, Spark's state at that time."""
-    text = said[-1]
-    if lost_task := re.search(r"Lost task .*? executor \S+\): (.*?)\n", text, re.DOTALL):
-        text = lost_task[1]
-    text = re.sub(r"^(?:[\w.$]+(?:Exception|Error): )+", "", text.strip())
-    text = re.sub(r"^\[[A-Z_.]+\] | SQLSTATE: \w+;?$", "", text.split("\n\tat ")[0].split("=== Streaming Query ===")[0])
-    return " ".join(text.split())

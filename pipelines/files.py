@@ -1,11 +1,17 @@
-"""Files on any file system that Spark can write to, by Hadoop's own classes."""
+"""Files on any file system that Spark can write to, by Hadoop's own classes.
+
+What Hadoop says of a file that is missing or in the way becomes Python's FileNotFoundError and FileExistsError;
+everything else is a Failure.
+"""
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from barnabas.pipelines.explain import SPARK_ERRORS, innermost, java_exception
 from barnabas.pipelines.failure import Failure
 
 
@@ -21,86 +27,112 @@ class Files:
     """Paths are absolute, or below `root`."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
-        self._jvm: Any = spark._jvm
+        jvm: Any = spark._jvm
+        self._jvm = jvm
         self._gateway: Any = spark.sparkContext._gateway
         self._conf = spark._jsc.hadoopConfiguration()
-        self.root = self._made_absolute(root)
-        self._fs = self._path(self.root).getFileSystem(self._conf)
+        with _explained("open", root):
+            given = self._jvm.org.apache.hadoop.fs.Path(root)
+            self._fs = given.getFileSystem(self._conf)
+            self.root = str(self._fs.makeQualified(given).toString())
 
     def path(self, *parts: str) -> str:
         return "/".join((self.root.rstrip("/"), *parts)) if parts else self.root
 
     def exists(self, path: str) -> bool:
-        return bool(self._fs.exists(self._path(path)))
+        with _explained("look for", path):
+            return bool(self._fs.exists(self._path(path)))
 
     def list(self, path: str) -> list[FileStatus]:
         """By name; nothing if there is no such folder."""
-        if not self.exists(path):
+        try:
+            with _explained("list", path):
+                found = self._fs.listStatus(self._path(path))
+                return sorted((_status(each) for each in found), key=lambda status: status.name)
+        except FileNotFoundError:
             return []
-        return sorted((self._status(found) for found in self._fs.listStatus(self._path(path))), key=lambda s: s.name)
 
     def make_directory(self, path: str) -> None:
-        self._fs.mkdirs(self._path(path))
+        """With those above it."""
+        with _explained("make", path):
+            self._fs.mkdirs(self._path(path))
 
     def delete(self, path: str, recursive: bool = False) -> bool:
         """False if there was nothing."""
-        return bool(self._fs.delete(self._path(path), recursive))
+        with _explained("delete", path):
+            return bool(self._fs.delete(self._path(path), recursive))
 
     def rename(self, source: str, target: str) -> None:
-        """Raises FileExistsError if the target exists, FileNotFoundError if the source does not."""
+        """Raises FileExistsError if the target exists, FileNotFoundError if the source or the target's folder does not.
+
+        HDFS does this in one step. A local file system looks first and renames then: two who try at once may both
+        succeed there, and object stores copy.
+        """
         self._rename(source, target, overwrite=False)
 
     def read_text(self, path: str) -> str:
-        stream = self._fs.open(self._path(path))
-        try:
-            return bytes(stream.readAllBytes()).decode()
-        finally:
-            stream.close()
+        with _explained("read", path):
+            stream = self._fs.open(self._path(path))
+            try:
+                return bytes(stream.readAllBytes()).decode()
+            finally:
+                stream.close()
 
     def write_text_atomically(self, path: str, text: str, *, overwrite: bool = False) -> None:
         """Readers see all of it or none. Raises FileExistsError if it exists and may not be replaced."""
         target = self._path(path)
         half = self._jvm.org.apache.hadoop.fs.Path(target.getParent(), f".{target.getName()}.{uuid.uuid4().hex}.part")
-        stream = self._fs.create(half, True)
+        with _explained("write", path):
+            stream = self._fs.create(half, False)
+            try:
+                stream.write(bytearray(text.encode()))
+                if stream.hasCapability("hsync"):
+                    stream.hsync()
+            finally:
+                stream.close()
         try:
-            stream.write(bytearray(text.encode()))
-            stream.hsync()
-        finally:
-            stream.close()
-        self._rename(half.toString(), path, overwrite=overwrite)
+            self._rename(half.toString(), path, overwrite=overwrite)
+        except BaseException:
+            self.delete(half.toString())
+            raise
 
     def same_file_system(self, one: str, other: str) -> bool:
-        def system(path: str) -> Any:
-            return self._path(path).getFileSystem(self._conf).getUri()
-
-        return bool(system(one).equals(system(other)))
+        with _explained("open", f"{one} or {other}"):
+            systems = [self._path(path).getFileSystem(self._conf).getUri() for path in (one, other)]
+            return bool(systems[0].equals(systems[1]))
 
     def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
         option = getattr(self._jvm, "org.apache.hadoop.fs.Options$Rename")
-        context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._fs.getUri(), self._conf)
-        array = self._gateway.new_array(option, 1)
-        array[0] = option.OVERWRITE if overwrite else option.NONE
-        try:
-            context.rename(self._path(source), self._path(target), array)
-        except Py4JJavaError as error:
-            kind = error.java_exception.getClass().getSimpleName()
-            if kind == "FileAlreadyExistsException":
-                raise FileExistsError(target) from error
-            if kind == "FileNotFoundException":
-                raise FileNotFoundError(source) from error
-            raise Failure(f"{source} could not be renamed to {target}: {error.java_exception.getMessage()}") from error
-
-    def _status(self, found: Any) -> FileStatus:
-        path = found.getPath()
-        return FileStatus(
-            path.toString(), path.getName(), bool(found.isDirectory()), found.getLen(), found.getModificationTime()
-        )
+        options = self._gateway.new_array(option, 1)
+        options[0] = option.OVERWRITE if overwrite else option.NONE
+        with _explained(f"rename to {target}", source):
+            # FileSystem.rename replaces what is there on some file systems and not on others; this one is told.
+            context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._fs.getUri(), self._conf)
+            context.rename(self._path(source), self._path(target), options)
 
     def _path(self, path: str) -> Any:
-        if not self._jvm.org.apache.hadoop.fs.Path(path).isAbsolute():
-            path = self.path(path)
-        return self._jvm.org.apache.hadoop.fs.Path(path)
+        made = self._jvm.org.apache.hadoop.fs.Path(path)
+        return made if made.isAbsolute() else self._jvm.org.apache.hadoop.fs.Path(self.path(path))
 
-    def _made_absolute(self, path: str) -> str:
-        given = self._jvm.org.apache.hadoop.fs.Path(path)
-        return str(given.getFileSystem(self._conf).makeQualified(given).toString())
+
+def _status(found: Any) -> FileStatus:
+    path = found.getPath()
+    return FileStatus(path.toString(), path.getName(), found.isDirectory(), found.getLen(), found.getModificationTime())
+
+
+@contextmanager
+def _explained(what: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except SPARK_ERRORS as error:
+        kind = java_exception(error).getClass().getSimpleName()
+        if kind in ("FileNotFoundException", "NoSuchFileException"):
+            raise FileNotFoundError(f"{path}: {innermost(error)}") from error
+        if kind == "FileAlreadyExistsException":
+            raise FileExistsError(f"{path}: {innermost(error)}") from error
+        if kind == "UnsupportedFileSystemException":
+            raise Failure(
+                f"{path}: Spark has no file system for it ({innermost(error)}); "
+                "add its package with --conf spark.jars.packages=…"
+            ) from error
+        raise Failure(f"could not {what} {path}: {innermost(error)}") from error

@@ -11,12 +11,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
-from barnabas.pipelines.explain import SPARK_ERRORS, explain
+from barnabas.pipelines.explain import ANEW, GO_ON, SPARK_ERRORS, explain
 from barnabas.pipelines.failure import Failure
+from barnabas.pipelines.files import Files
+from barnabas.pipelines.offset_log import last_offsets
 from barnabas.pipelines.progress import NEWEST, Counts, Progress, Summary
 from barnabas.pipelines.stop_signal import StopSignal
 
@@ -37,6 +39,7 @@ def run_stream(
     """Every batch goes to `each_batch`, which may tell what it made of it. Raises Failure in one line."""
     if options.checkpoint is None:
         raise Failure("--checkpoint DIR is missing: without it the next run would not know where to go on")
+    _check_topics(frame.sparkSession, options)
     progress = progress or Progress(name)
     with StopSignal() as stop:
         batches = _Batches(each_batch, progress, stop)
@@ -56,6 +59,22 @@ def observe_newest(frame: DataFrame) -> DataFrame:
         return frame
     newest_ms = F.max(F.unix_millis(F.col("timestamp"))).alias("newest_ms")
     return frame.observe(NEWEST, newest_ms)
+
+
+def _check_topics(spark: SparkSession, options: argparse.Namespace) -> None:
+    """Spark would find out only after it has planned a batch of the wrong topics, and the checkpoint would keep it."""
+    named = getattr(options, "topic", [])
+    if not named or not options.fail_on_data_loss:
+        return
+    try:
+        read = last_offsets(Files(spark, options.checkpoint)) or {}
+    except Failure:
+        return  # of a Spark whose notes we cannot read: it can
+    if strange := sorted(read.keys() - set(named)):
+        raise Failure(
+            f"the checkpoint {options.checkpoint} has read {', '.join(strange)}, which is not named any more: name it, "
+            f"{ANEW}, or {GO_ON}"
+        )
 
 
 def _start(frame: DataFrame, batches: "_Batches", options: argparse.Namespace, name: str, output_mode: str) -> Any:

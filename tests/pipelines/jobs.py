@@ -16,9 +16,12 @@ LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 """Two executors in processes of their own, with a core each."""
 
 TIMEOUT_S = 120
+JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A test never runs long enough for more compilation."""
 QUICK = {
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "768m",
+    "spark.driver.extraJavaOptions": JVM_OPTIONS,
     "spark.executor.memory": "768m",
     "spark.sql.streaming.pollingDelay": "5ms",
 }
