@@ -9,9 +9,10 @@ import pytest
 from compat_tests.conftest import Restartable
 from compat_tests.groups import eventually
 from compat_tests.harness import DriverError
-from compat_tests.spark.session import AVAILABLE_NOW, EARLIEST, NewTopic, Spark, Topic, offsets
+from compat_tests.spark.session import AVAILABLE_NOW, EARLIEST, QUERY_SECONDS, NewTopic, Spark, Topic, offsets
 
 RETENTION_MS = 1_800_000
+MANY_ATTEMPTS = {"fetchOffset.numRetries": 500}  # enough for the moments in which a topic comes or goes
 
 
 def delete_records(topic: Topic, now_ms: int) -> None:
@@ -25,7 +26,9 @@ def expire_records(topic: Topic, now_ms: int) -> None:
     topic.write(3, timestamps=[now_ms] * 3)
     topic.write(2)
     topic.ask("alter_topic_configs", configs={"retention.ms": str(RETENTION_MS)})
-    eventually(lambda: topic.offsets() == (5, 7), "retention has deleted a segment", topic.offsets, seconds=30)
+    eventually(
+        lambda: topic.offsets() == (5, 7), "retention has deleted a segment", topic.offsets, seconds=QUERY_SECONDS
+    )
 
 
 @pytest.mark.parametrize("lose", [delete_records, expire_records])
@@ -82,7 +85,7 @@ def test_a_topic_that_is_deleted_is_data_lost_by_a_query_with_a_pattern(
 ) -> None:
     topic, other = new_topic(1, "-a"), new_topic(1, "-b")
     topic.write(2)
-    pattern = {"subscribePattern": topic.name.replace("-a", "-.*"), **EARLIEST}
+    pattern = {"subscribePattern": topic.name.replace("-a", "-.*"), **EARLIEST, **MANY_ATTEMPTS}
     strict = spark.start(tmp_path / "strict", **pattern)
     lenient = spark.start(tmp_path / "lenient", failOnDataLoss=False, **pattern)
     strict.wait_for_rows(2)
@@ -118,8 +121,7 @@ def test_a_query_reads_on_in_a_topic_that_was_made_again_with_more_in_it(
 ) -> None:
     topic = new_topic()
     topic.write(4)
-    # Enough attempts for the moment without the topic.
-    query = spark.start(tmp_path, subscribe=topic.name, **EARLIEST, **{"fetchOffset.numRetries": 500})
+    query = spark.start(tmp_path, subscribe=topic.name, **EARLIEST, **MANY_ATTEMPTS)
     query.wait_for_rows(4)
     topic.ask("delete_topic")
     topic.create()
@@ -136,11 +138,12 @@ def test_queries_go_on_when_the_broker_is_killed_and_comes_back(
     reading = spark.start(tmp_path / "reading", **options)
     copying = spark.start(tmp_path / "copying", columns=("value",), sink={"topic": copy.name}, **options)
     reading.wait_for_rows(6)
-    eventually(lambda: copy.offsets()[1] >= 6, "copies arrive", seconds=30)
+    eventually(lambda: copy.offsets()[1] >= 6, "copies arrive", seconds=QUERY_SECONDS)
     restartable.restart(signal.SIGKILL)
     topic.write(20)
     assert offsets(reading.wait_for_rows(80).rows) == {0: list(range(80))}
-    assert copy.values(80) == [b"%d" % number for number in range(80)]
+    eventually(lambda: copy.offsets()[1] >= 80, "everything is copied", copying.state, seconds=QUERY_SECONDS)
     for query in (reading, copying):
         assert query.stop().failure is None
     assert copy.offsets() == (0, 80)
+    assert copy.values(80) == [b"%d" % number for number in range(80)]

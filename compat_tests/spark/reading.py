@@ -8,7 +8,7 @@ import pytest
 
 from compat_tests.groups import eventually
 from compat_tests.harness import Driver, DriverError, Record
-from compat_tests.spark.session import NewTopic, Row, Spark, Topic, offsets
+from compat_tests.spark.session import QUERY_SECONDS, NewTopic, Row, Spark, Topic, offsets
 
 RECORDS = (
     Record(key=b"key", value=b"value", headers=(("name", b"text"),)),
@@ -200,7 +200,7 @@ def compacted(new_topic: NewTopic, now_ms: int) -> Topic:
     topic = new_topic(**settings)
     for after_ms, keys in ((0, "xayazaw"), (120_000, "q")):
         topic.append([Record(key=key.encode(), value=b"v", timestamp=now_ms + after_ms) for key in keys])
-    eventually(lambda: topic.read(6)[-1].offset == 7, "the topic is compacted", seconds=30)
+    eventually(lambda: topic.read(6)[-1].offset == 7, "the topic is compacted", seconds=QUERY_SECONDS)
     return topic
 
 

@@ -18,7 +18,7 @@ QUICK = {
 AVAILABLE_NOW = {"availableNow": True}
 EARLIEST = {"startingOffsets": "earliest"}
 AT_ONCE = {"processingTime": "0 seconds"}
-QUERY_SECONDS = 30
+QUERY_SECONDS = 60
 
 
 def spark_client(version: str, folder: Path) -> Client:

@@ -9,7 +9,7 @@ import pytest
 from compat_tests.groups import eventually
 from compat_tests.harness import Driver
 from compat_tests.spark.reading import RANGES, TIMES, Range, by_partition, compacted, options_of
-from compat_tests.spark.session import EARLIEST, NewTopic, Spark, Topic, offsets
+from compat_tests.spark.session import EARLIEST, QUERY_SECONDS, NewTopic, Spark, Topic, offsets
 
 
 def test_what_is_available_is_read_in_batches_and_a_restart_goes_on_behind_it(
@@ -106,18 +106,17 @@ def test_new_partitions_and_new_topics_are_read_from_their_beginning(
 def test_a_batch_waits_until_enough_has_come(spark: Spark, new_topic: NewTopic, tmp_path: Path) -> None:
     topic = new_topic()
     topic.write(1)
-    settings = {"subscribe": topic.name, "minOffsetsPerTrigger": 4, "maxOffsetsPerTrigger": 5, **EARLIEST}
-    query = spark.start(tmp_path / "patient", maxTriggerDelay="15m", **settings)
-    query.wait_for_rows(1)  # the first batch does not wait
+    settings = {"subscribe": topic.name, "minOffsetsPerTrigger": 4, **EARLIEST}
+    patient = spark.start(tmp_path / "patient", maxTriggerDelay="15m", **settings)
+    patient.wait_for_rows(1)  # the first batch does not wait
     topic.write(3)
     hasty = spark.start(tmp_path / "hasty", maxTriggerDelay="500ms", **settings)
-    assert offsets(hasty.wait_for_rows(4).rows) == {0: [0, 1, 2, 3]}
-    query.wait_for_data()
-    assert len(query.state().rows) == 1
-    topic.write(3)
-    batches = query.wait_for_rows(6).batches
-    assert [offsets(batch) for batch in batches] == [{0: [0]}, {0: [1, 2, 3, 4, 5]}]
-    hasty.wait_for_rows(7)  # three are not enough, but have waited long enough
+    assert [offsets(batch) for batch in hasty.wait_for_rows(4).batches] == [{0: [0, 1, 2, 3]}]
+    patient.wait_for_data()
+    assert offsets(patient.state().rows) == {0: [0]}
+    topic.write(1)
+    assert [offsets(batch) for batch in patient.wait_for_rows(5).batches] == [{0: [0]}, {0: [1, 2, 3, 4]}]
+    hasty.wait_for_rows(5)  # one is not enough, but has waited long enough
 
 
 def test_a_compacted_topic_is_streamed_across_its_holes(
@@ -134,9 +133,9 @@ def test_a_continuous_query_copies_records_as_they_come(spark: Spark, new_topic:
     every = {"continuous": "100 milliseconds"}
     sink = {"topic": copy.name}
     query = spark.start(tmp_path, every, ("value",), sink, subscribe=topic.name, **EARLIEST)
-    eventually(lambda: copy.offsets() == (0, 2), "two records are copied", query.state, seconds=30)
+    eventually(lambda: copy.offsets() == (0, 2), "two records are copied", query.state, seconds=QUERY_SECONDS)
     topic.write(1, 1)
-    eventually(lambda: copy.offsets() == (0, 3), "three records are copied", query.state, seconds=30)
+    eventually(lambda: copy.offsets() == (0, 3), "three records are copied", query.state, seconds=QUERY_SECONDS)
     copied = {topic.name: {"0": 2, "1": 1}}
     query.wait_until(lambda state: committed(tmp_path) == copied, "an epoch ends behind them")
     assert query.stop().failure is None
@@ -177,6 +176,16 @@ def test_a_consumer_on_the_driver_is_the_only_member_of_its_group(
     query.stop()
     assert writer.ask("group_offsets", group=group)["offsets"] == []  # Spark commits nothing
     eventually(lambda: writer.ask("describe_group", group=group)["state"] in ("Empty", "Dead"), "it has left")
+
+
+def test_a_consumer_on_the_driver_finds_new_partitions(by_consumer: Spark, new_topic: NewTopic, tmp_path: Path) -> None:
+    topic = new_topic()
+    query = by_consumer.start(tmp_path, subscribe=topic.name, **{"kafka.metadata.max.age.ms": 100})
+    query.wait_for_data()
+    topic.grow(2)
+    topic.write(2, 1)
+    topic.write(1, 0)
+    assert offsets(query.wait_for_rows(3).rows) == {0: [0], 1: [0, 1]}
 
 
 def test_no_group_is_made_without_it(spark: Spark, writer: Driver, new_topic: NewTopic, tmp_path: Path) -> None:
