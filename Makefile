@@ -12,6 +12,7 @@ DATA_DIR ?= ./data
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 PROFILE_ARGS ?=
+DEMO_ARGS ?=
 SCENARIO ?= requests
 # An editable install by path: the import hook of the other kind costs a sixth of the broker's start.
 PIP_INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat
@@ -21,7 +22,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	$$python -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' >/dev/null 2>&1 \
 	&& { echo $$python; break; }; done)
 
-.PHONY: help setup run test lint format fuzz bench bench-quick profile compat docs clean
+.PHONY: help setup run test lint format fuzz bench bench-quick profile demo compat docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -58,12 +59,15 @@ bench-quick: setup ## the same in two minutes: few scenarios, two samples
 profile: $(VENV)/dev.stamp ## where our broker's time goes: a flame graph and a table (SCENARIO=requests)
 	@$(PY) -m benchmarks.profile $(SCENARIO) $(PROFILE_ARGS)
 
+demo: setup ## a broker, a few hundred thousand events, and Spark jobs that archive, roll up and audit them
+	@$(PY) tools/demo.py $(DEMO_ARGS)
+
 docs: $(VENV)/base.stamp ## write the generated pages of docs/ again
 	$(PY) -m barnabas.broker.config_reference > docs/configuration.md
 	$(PY) -m barnabas.broker.api_reference > docs/apis.md
 
 clean: ## remove everything that was made here except ./data
-	rm -rf $(VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
+	rm -rf $(VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build demo dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A broker needs only the package, four codecs and RE2; make run waits for nothing else.

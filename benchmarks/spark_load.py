@@ -13,8 +13,8 @@ from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow.dataset as ds  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
