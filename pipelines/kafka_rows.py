@@ -5,6 +5,8 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
+from barnabas.pipelines.options import NO_WAIT
+
 TopicPartition = tuple[str, int]
 
 
@@ -26,4 +28,4 @@ def read_rows(
         "failOnDataLoss": str(fail_on_data_loss).lower(),
         "includeHeaders": "true",
     }
-    return spark.read.format("kafka").options(**settings, **ranges).load()
+    return spark.read.format("kafka").options(**{**NO_WAIT, **settings, **ranges}).load()

@@ -157,6 +157,10 @@ def _are_offsets(text: str) -> bool:
 
 # ---- for Spark
 
+# Spark reads offsets that are there already, and asks for a partition's ends when its consumer has sent the next fetch:
+# a broker answers in order, so every task would wait the half second that a fetch of nothing takes.
+NO_WAIT = {"kafka.fetch.max.wait.ms": "20"}
+
 
 def kafka_settings(options: argparse.Namespace) -> dict[str, str]:
     """Options of Spark's Kafka source and sink that say how to reach the cluster."""
@@ -166,7 +170,7 @@ def kafka_settings(options: argparse.Namespace) -> dict[str, str]:
 
 def source_settings(options: argparse.Namespace) -> dict[str, str]:
     """Options of Spark's Kafka source for the topics and the range that the user named."""
-    settings = {**kafka_settings(options), "includeHeaders": "true"}
+    settings = {**NO_WAIT, **kafka_settings(options), "includeHeaders": "true"}
     if options.topic_pattern is not None:
         settings["subscribePattern"] = options.topic_pattern
     else:

@@ -42,6 +42,7 @@ def test_without_options_a_stream_reads_everything_in_batches_of_ten_seconds() -
     assert (given.every, given.once, given.dry_run, given.master) == (timedelta(seconds=10), False, False, "local[*]")
     assert options.source_settings(given) == {
         "kafka.bootstrap.servers": "one:9092,two:9092",
+        "kafka.fetch.max.wait.ms": "20",
         "subscribe": "a",
         "includeHeaders": "true",
         "startingOffsets": "earliest",
@@ -72,6 +73,7 @@ def test_a_batch_job_has_a_pattern_and_no_stream() -> None:
     given = parsed("--topic-pattern", "orders-.*", streaming=False)
     assert options.source_settings(given) == {
         "kafka.bootstrap.servers": "one:9092,two:9092",
+        "kafka.fetch.max.wait.ms": "20",
         "subscribePattern": "orders-.*",
         "includeHeaders": "true",
     }
