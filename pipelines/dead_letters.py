@@ -4,13 +4,13 @@ A streaming aggregation passes on windows and nothing else, so the records of a 
 the offsets and the watermark that Spark noted for that batch.
 """
 
-import json
 from dataclasses import dataclass, field
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from barnabas.pipelines.kafka_rows import read_rows
 from barnabas.pipelines.offset_log import BatchRange
 from barnabas.pipelines.rollup_events import EventFormat, parse
 from barnabas.pipelines.rollup_windows import Windows
@@ -41,7 +41,7 @@ class DeadLetters:
     fail_on_data_loss: bool = True
 
     def handle(self, batch: BatchRange) -> Unused:
-        if not batch.end:
+        if not batch.spans:
             return Unused()
         unused = self._unused(batch).persist(StorageLevel.MEMORY_AND_DISK)
         try:
@@ -58,16 +58,7 @@ class DeadLetters:
         return F.col("reason") != PARTLY_LATE if self.late_too else ~F.col("reason").isin(LATE, PARTLY_LATE)
 
     def _unused(self, batch: BatchRange) -> DataFrame:
-        records = (
-            self.spark.read.format("kafka")
-            .options(**self.settings)
-            .option("assign", json.dumps({topic: [int(n) for n in numbers] for topic, numbers in batch.end.items()}))
-            .option("startingOffsets", json.dumps(batch.start))
-            .option("endingOffsets", json.dumps(batch.end))
-            .option("failOnDataLoss", str(self.fail_on_data_loss).lower())
-            .option("includeHeaders", "true")
-            .load()
-        )
+        records = read_rows(self.spark, self.settings, batch.spans, fail_on_data_loss=self.fail_on_data_loss)
         watermark = F.lit(batch.late_watermark_ms * 1000)
         late = F.when(self.windows.last_end_micros() <= watermark, LATE).when(
             self.windows.first_end_micros() <= watermark, PARTLY_LATE

@@ -13,11 +13,12 @@ Offsets = dict[str, dict[str, int]]
 """As Spark's Kafka source writes them: topic, then partition (as text), then offset."""
 
 EARLIEST = -2
+"""Where a partition begins that was added since."""
 
 
 class BatchRange(NamedTuple):
-    start: Offsets
-    end: Offsets
+    spans: dict[tuple[str, int], range]
+    """Only of partitions that have something to read."""
     late_watermark_ms: int
     """A row whose window ended by then is late: the batch before this one gave out windows up to there."""
 
@@ -28,18 +29,14 @@ class Note(NamedTuple):
 
 
 def batch_range(checkpoint: Files, batch_id: int) -> BatchRange:
-    """Only partitions that have something to read."""
     noted = _note(checkpoint, batch_id)
     before = Note(_first_offsets(checkpoint), 0) if batch_id == 0 else _note(checkpoint, batch_id - 1)
-    start: Offsets = {}
-    end: Offsets = {}
-    for topic, partitions in noted.offsets.items():
-        for number, offset in partitions.items():
-            begin = before.offsets.get(topic, {}).get(number, EARLIEST)
-            if begin != offset:
-                start.setdefault(topic, {})[number] = begin
-                end.setdefault(topic, {})[number] = offset
-    return BatchRange(start, end, before.watermark_ms)
+    spans = {
+        (topic, int(number)): range(before.offsets.get(topic, {}).get(number, EARLIEST), end)
+        for topic, partitions in noted.offsets.items()
+        for number, end in partitions.items()
+    }
+    return BatchRange({place: span for place, span in spans.items() if span}, before.watermark_ms)
 
 
 def last_offsets(checkpoint: Files) -> Offsets | None:

@@ -30,8 +30,7 @@ class OwnCheckpoint:
 
     def batch_ends(self, batch_id: int) -> Offsets:
         """Where the running batch ends in each partition that it reads."""
-        ends = batch_range(self._files, batch_id).end
-        return {(name, int(number)): offset for name, numbers in ends.items() for number, offset in numbers.items()}
+        return {place: span.stop for place, span in batch_range(self._files, batch_id).spans.items()}
 
     def remove(self) -> None:
         self._files.delete(self.uri, recursive=True)

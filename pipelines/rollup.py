@@ -23,10 +23,11 @@ from barnabas.pipelines.rollup_options import Rollup, make_parser, rollup_of
 from barnabas.pipelines.rollup_output import ParquetOutput, check_checkpoint, make_checkpoint, send
 from barnabas.pipelines.rollup_plan import check_topics, print_plan
 from barnabas.pipelines.rollup_windows import roll_up
-from barnabas.pipelines.stream import run_stream
+from barnabas.pipelines.stream import observe_newest, run_stream
 
 QUERY = "rollup"
 SEEN = "seen"
+DEAD_LETTERS = "dead letters"
 
 
 def run(spark: SparkSession, options: argparse.Namespace) -> int:
@@ -41,19 +42,31 @@ def run(spark: SparkSession, options: argparse.Namespace) -> int:
         print_plan(topics, checkpoint, output, options, rollup)
         return 0
     checkpoint_id = checkpoint_id or make_checkpoint(checkpoint, rollup.fixed)
+    progress = StateProgress(QUERY)
     try:
         if output is not None:
             output.open(checkpoint_id)
         batches = Batches(spark, options, rollup, checkpoint, output)
-        run_stream(_windows(spark, options, rollup), batches, options, name=QUERY, progress=StateProgress(QUERY))
+        run_stream(_windows(spark, options, rollup), batches, options, name=QUERY, progress=progress)
     finally:
         if output is not None:
             output.close()
+    _say_what_is_left(progress, options)
     return 0
 
 
+def _say_what_is_left(progress: "StateProgress", options: argparse.Namespace) -> None:
+    if progress.open_windows:
+        progress.say(
+            f"{progress.open_windows:,} windows are still open (watermark {progress.watermark}): they are kept in "
+            f"{options.checkpoint} and given out when later events arrive"
+        )
+    if progress.summary.figures.get(DEAD_LETTERS) and options.dead_letter_topic is None:
+        progress.say("dead letters were only counted: --dead-letter-topic keeps them")
+
+
 def _windows(spark: SparkSession, options: argparse.Namespace, rollup: Rollup) -> DataFrame:
-    records = spark.readStream.format("kafka").options(**shared.source_settings(options)).load()
+    records = observe_newest(spark.readStream.format("kafka").options(**shared.source_settings(options)).load())
     # Tells whether a batch held anything that needs a second look.
     seen = (F.count("reason").alias("unreadable"), F.min(rollup.windows.first_end_micros()).alias("first_end"))
     parsed = parse(records, rollup.form).observe(SEEN, *seen)
@@ -108,7 +121,7 @@ class Batches:
         return letters.handle(batch)
 
     def _figures(self, unused: Unused) -> dict[str, int]:
-        figures = {"late": unused.late, "dead letters": sum(unused.unreadable.values())}
+        figures = {"late": unused.late, DEAD_LETTERS: sum(unused.unreadable.values())}
         return figures if self.options.slide is None else {**figures, "partly late": unused.partly_late}
 
 
@@ -138,8 +151,9 @@ class StateProgress(Progress):
 
     def query_progressed(self, progress: dict[str, Any]) -> None:
         super().query_progressed(progress)
-        self.open_windows = sum(operator["numRowsTotal"] for operator in progress["stateOperators"])
-        self.watermark = progress.get("eventTime", {}).get("watermark", "")
+        if progress["stateOperators"]:
+            self.open_windows = sum(operator["numRowsTotal"] for operator in progress["stateOperators"])
+            self.watermark = progress.get("eventTime", {}).get("watermark", "")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

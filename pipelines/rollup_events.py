@@ -65,7 +65,9 @@ def parse(records: DataFrame, form: EventFormat) -> DataFrame:
     text = F.col("value").cast("string")
     # In brackets, because Spark's reader stops after the first value and would not see what follows it.
     events = F.from_json(F.concat(F.lit("["), text, F.lit("]")), ArrayType(_schema(fields)), _STRICT_JSON)
-    parsed = records.withColumn("events", events).withColumn("event", F.when(F.size("events") == 1, F.col("events")[0]))
+    # explode keeps the optimizer from parsing again for each column: it moves no expression past it.
+    one = records.withColumn("events", events).withColumn("events", F.when(F.size("events") == 1, F.col("events")))
+    parsed = one.select(*records.columns, F.explode_outer("events").alias("event"))
     columns = {
         "event_time": _time(form),
         **{f"key_{n}": _text_of(field) for n, field in enumerate(form.keys)},
@@ -73,7 +75,7 @@ def parse(records: DataFrame, form: EventFormat) -> DataFrame:
         **{f"distinct_{n}": _text_of(field) for n, field in enumerate(form.distinct)},
     }
     parsed = parsed.withColumns(columns)
-    return parsed.withColumn("reason", _reason(form, text)).drop("events", "event")
+    return parsed.withColumn("reason", _reason(form, text)).drop("event")
 
 
 def _schema(fields: list[EventField]) -> StructType:

@@ -59,6 +59,8 @@ class ParquetOutput:
 
     def write(self, windows: DataFrame, batch_id: int) -> None:
         staged = f"{self._staging}/{uuid.uuid4().hex}"
+        # Spark's default for timestamps is INT96, which few others still know.
+        windows.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         windows.coalesce(1).write.parquet(self.folder.uri(staged))
         [name] = [name for name in self.folder.names(staged) if name.endswith(".parquet") and not name.startswith(".")]
         self.folder.sync([f"{staged}/{name}"])
