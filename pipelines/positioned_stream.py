@@ -99,6 +99,8 @@ class PositionedStream:
     def _each_batch(self, rows: DataFrame, batch_id: int) -> Counts:
         self.batches += 1
         ends = self.checkpoint.batch_ends(batch_id)
+        if not ends:
+            return Counts()  # the first batch of a checkpoint comes even if there is nothing to read
         names = {name for name, _ in ends}
         before = self.cluster.topics(names)
 

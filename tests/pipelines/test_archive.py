@@ -1,12 +1,9 @@
 """Topics to Parquet with real Spark and a real broker: what is in the files, and what stops the job."""
 
-import argparse
 import re
 import shutil
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +20,9 @@ from barnabas.pipelines.failure import Failure
 from barnabas.pipelines.folder import LocalFolder
 from tests.pipelines.archives import Seen, once_each, seen_by_duckdb, seen_by_pyarrow
 from tests.pipelines.records import Record, create_topic, delete_topic, produce, read
+from tests.pipelines.running import DEADLINE_S, Running, running
 from tests.processes.broker_process import BrokerProcess
 
-DEADLINE_S = 60
 HOUR_MS = 3_600_000
 NOON_MS = 1_763_294_400_000  # 2025-11-16T12:00:00Z
 
@@ -38,58 +35,17 @@ class Job:
         self.bootstrap_servers = broker.bootstrap_servers
         self.output = output
 
-    def options(self, *words: str) -> argparse.Namespace:
-        common = ["--bootstrap-servers", self.bootstrap_servers, "--output", str(self.output)]
-        return archive.make_parser().parse_args([*common, *words])
-
     def once(self, *words: str) -> int:
-        return archive.run(self.spark, self.options("--once", *words))
+        return archive.run(self.spark, archive.make_parser().parse_args([*self._common(), "--once", *words]))
 
-    @contextmanager
-    def running(self, *words: str) -> Iterator["Running"]:
-        running = Running(self, self.options("--every", "50ms", *words))
-        try:
-            yield running
-        finally:
-            running.stop()
+    def running(self, *words: str) -> AbstractContextManager[Running]:
+        return running(self.spark, archive, *self._common(), "--every", "50ms", *words)
 
     def log(self) -> ArchiveLog:
         return ArchiveLog(LocalFolder(str(self.output)))
 
-
-class Running:
-    """A job in a thread of its own."""
-
-    def __init__(self, job: Job, options: argparse.Namespace) -> None:
-        self.job = job
-        self.error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, args=(options,))
-        self._thread.start()
-
-    def _run(self, options: argparse.Namespace) -> None:
-        try:
-            archive.run(self.job.spark, options)
-        except BaseException as error:
-            self.error = error
-
-    def until(self, condition: Callable[[], Any]) -> None:
-        deadline = time.monotonic() + DEADLINE_S
-        while not condition():
-            assert self._thread.is_alive(), f"the job has ended: {self.error!r}"
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-
-    def failure(self) -> str:
-        self._thread.join(DEADLINE_S)
-        assert isinstance(self.error, Failure), self.error
-        return str(self.error)
-
-    def stop(self) -> None:
-        while self._thread.is_alive():
-            for query in self.job.spark.streams.active:
-                if query.name == "archive":
-                    query.stop()
-            self._thread.join(0.1)
+    def _common(self) -> list[str]:
+        return ["--bootstrap-servers", self.bootstrap_servers, "--output", str(self.output)]
 
 
 @pytest.fixture
@@ -168,8 +124,8 @@ def test_new_topics_and_partitions_are_followed_and_a_topic_made_again_stops_the
     second = f"{topic}-second"
     admin = AdminClient({"bootstrap.servers": job.bootstrap_servers})
     produce(job.bootstrap_servers, topic, some(5))
-    with job.running("--topic-pattern", f"{topic}.*") as running:
-        running.until(lambda: seen_by_pyarrow(job.output) == all_of(topic, {0: 5}))
+    with job.running("--topic-pattern", f"{topic}.*") as under_way:
+        under_way.until(lambda: seen_by_pyarrow(job.output) == all_of(topic, {0: 5}))
         (checkpoint,) = (tmp_path / ".out.staging").glob("*/checkpoint")
         shutil.copytree(checkpoint, tmp_path / "old")
 
@@ -178,12 +134,12 @@ def test_new_topics_and_partitions_are_followed_and_a_topic_made_again_stops_the
         produce(job.bootstrap_servers, topic, some(3, partition=1))
         produce(job.bootstrap_servers, second, some(2))
         everything = all_of(topic, {0: 5, 1: 3}) + all_of(second, {0: 2})
-        running.until(lambda: seen_by_pyarrow(job.output) == everything)
+        under_way.until(lambda: seen_by_pyarrow(job.output) == everything)
 
         delete_topic(job.bootstrap_servers, second)
         create_topic(job.bootstrap_servers, second, 1)
         produce(job.bootstrap_servers, second, some(10))
-        assert f"topic {second} was deleted and made again" in running.failure()
+        assert f"topic {second} was deleted and made again" in under_way.failure()
     assert seen_by_duckdb(job.output) == everything
     with pytest.raises(Failure, match="give the new topic another --output"):
         job.once("--dry-run", "--topic", second)
@@ -209,14 +165,14 @@ def test_when_retention_overtakes_the_job(fail: bool, job: Job, new_topic: Calla
     words = ("--topic", topic, "--max-offsets-per-trigger", "5", "--kafka", "max.partition.fetch.bytes=1")
     words += ("--fail-on-data-loss", str(fail).lower())
     admin = AdminClient({"bootstrap.servers": job.bootstrap_servers})
-    with job.running(*words) as running:
-        running.until(lambda: seen_by_pyarrow(job.output))
+    with job.running(*words) as under_way:
+        under_way.until(lambda: seen_by_pyarrow(job.output))
         (deleted,) = admin.delete_records([TopicPartition(topic, 0, 38)]).values()
         deleted.result(DEADLINE_S)
         if fail:
-            failure = running.failure()
+            failure = under_way.failure()
         else:
-            running.until(lambda: (topic, 0, 39) in seen_by_pyarrow(job.output))
+            under_way.until(lambda: (topic, 0, 39) in seen_by_pyarrow(job.output))
     latest = job.log().latest()
     assert latest is not None
     state = latest.state
