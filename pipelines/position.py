@@ -89,7 +89,7 @@ def advance(
     """What a batch that ended at `ends` changes, if its topics were the same before and after it was read."""
     found: dict[str, dict[int, int]] = {}
     for (name, partition), offset in ends.items():
-        if name not in after:
+        if name not in before or name not in after:
             raise Failure(f"topic {name} was deleted while it was read: what came of it last is not written")
         found.setdefault(name, {})[partition] = offset
     check_same_topics({name: TopicState(topic.id, {}) for name, topic in before.items()}, after)
