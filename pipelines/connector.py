@@ -123,6 +123,6 @@ def _resolve(spark: Spark, work: Path, conf: Mapping[str, str], log_file: Path) 
 
 
 def _reason(log_file: Path) -> str:
-    """What Ivy said last."""
-    told = re.findall(r"^.*(?:Server access error|not found|unresolved dependency).*$", log_file.read_text(), re.M)
-    return " ".join(told[-1].split()) if told else "no repository answered"
+    """What Ivy said: that a repository does not answer, or that none has it."""
+    told = re.search(r"(Server access error at url .*)|\[(unresolved dependency: [^]]*)\]", log_file.read_text())
+    return " ".join((told[1] or told[2]).split()) if told else "no repository answered"

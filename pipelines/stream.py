@@ -8,7 +8,7 @@ committed: the next run begins with it.
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -130,13 +130,14 @@ class _Query:
         self.progress = progress
         self.committed = -1
         self._last_told: tuple[int, str] | None = None
+        self._said_stopping = False
 
     def follow(self, stop: StopSignal) -> None:
         try:
             while not self.query.awaitTermination(POLL_MS):
                 self._tell()
-                if stop.is_set and self.batches.running is None and self.batches.done <= self.committed:
-                    self.query.stop()
+                if stop.is_set:
+                    self._stop_when_safe()
         except Exception:
             self.query.stop()  # if it still runs, it was not Spark that failed
             if self.batches.error is None:
@@ -145,26 +146,32 @@ class _Query:
                 raise self.batches.error from None
         self._tell()
 
+    def _stop_when_safe(self) -> None:
+        if self.batches.running is None and self.batches.done <= self.committed:
+            self.query.stop()
+        elif not self._said_stopping:
+            self._said_stopping = True
+            name = self.progress.summary.name
+            self.progress.say(f"{name} stops when the batch is done; Ctrl-C again ends it at once")
+
     def _tell(self) -> None:
-        for told in reversed(list(self._new_progress())):
-            # Spark tells of a batch when it is committed, and of an idle query by the batch that would be next.
-            self.committed = max(self.committed, told["batchId"])
+        for told in self._new_progress():
+            # Spark tells of a batch when it is committed; of a trigger that found nothing, too, but without addBatch.
+            if "addBatch" in told["durationMs"]:
+                self.committed = told["batchId"]
             self.progress.query_progressed(told)
         if (running := self.batches.running) is not None:
             self.progress.batch_runs(running[0], time.monotonic() - running[1])
 
-    def _new_progress(self) -> Iterator[dict[str, Any]]:
-        """What was told since we last looked, the newest first."""
-        newest = self.query.lastProgress()
-        seen, each = self._last_told, newest
-        remaining = None
-        while each is not None:
-            told = json.loads(each.json())
-            key = (told["batchId"], told["timestamp"])
-            if key == seen:
-                return
-            if remaining is None:
-                self._last_told = key
-                remaining = list(self.query.recentProgress())[:-1]
-            yield told
-            each = remaining.pop() if remaining else None
+    def _new_progress(self) -> list[dict[str, Any]]:
+        """What was told since we last looked."""
+        new: list[dict[str, Any]] = []
+        recent = self.query.recentProgress()
+        for index in reversed(range(len(recent))):
+            told = json.loads(recent[index].json())
+            if (told["batchId"], told["timestamp"]) == self._last_told:
+                break
+            new.insert(0, told)
+        if new:
+            self._last_told = (new[-1]["batchId"], new[-1]["timestamp"])
+        return new
