@@ -94,7 +94,7 @@ def by_partition(*values: int) -> dict[str, dict[str, int]]:
 class Range(NamedTuple):
     expected: dict[int, list[int]]
     options: dict[str, Any]
-    times: dict[str, Any] = {}  # of the options: milliseconds after `now_ms`  # noqa: RUF012
+    times: dict[str, Any] | None = None  # more options, whose values are milliseconds after `now_ms`
 
 
 LATEST_IF_NONE = {"startingOffsetsByTimestampStrategy": "latest"}
@@ -126,7 +126,7 @@ def options_of(wanted: Range, now_ms: int) -> dict[str, Any]:
     def moment(value: Any) -> Any:
         return {key: moment(v) for key, v in value.items()} if isinstance(value, dict) else now_ms + value
 
-    return wanted.options | {name: moment(value) for name, value in wanted.times.items()}
+    return wanted.options | {name: moment(value) for name, value in (wanted.times or {}).items()}
 
 
 @pytest.mark.parametrize("wanted", RANGES.values(), ids=RANGES)
