@@ -33,7 +33,8 @@ run: $(VENV)/base.stamp ## start a broker on 127.0.0.1:9092, data in ./data
 	@exec $(VENV)/bin/barnabas start --data-dir $(DATA_DIR)
 
 test: lint components ## lint, then every test
-	$(PY) -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+	$(PY) -m pytest -n 2 --dist loadfile --ignore tests/pipelines $(PYTEST_ARGS)
+	$(PY) -m pytest tests/pipelines $(PYTEST_ARGS)  # alone: they share one Spark session, which uses both cores
 
 lint: $(VENV)/dev.stamp ## ruff and mypy --strict
 	$(PY) -m ruff check .

@@ -4,6 +4,7 @@ import argparse
 import difflib
 import json
 import re
+import textwrap
 from datetime import timedelta
 from typing import Any, NoReturn
 
@@ -13,11 +14,26 @@ _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d
 class _Parser(argparse.ArgumentParser):
     """Whatever is wrong is one line, with the nearest option that would have been right."""
 
+    def format_help(self) -> str:
+        """The usage names what must be given; everything that may be is listed below it."""
+        either = [group for group in self._mutually_exclusive_groups if group.required]
+        words = ["(" + " | ".join(map(_usage, group._group_actions)) + ")" for group in either]
+        words = [_usage(action) for action in self._actions if action.required] + words
+        lines = textwrap.wrap(
+            " ".join([self.prog, *words, "[options]"]), 100, subsequent_indent=" " * 11, break_on_hyphens=False
+        )
+        self.usage = "\n".join(lines).replace("%", "%%")
+        return super().format_help()
+
     def error(self, message: str) -> NoReturn:
         unknown = re.match(r"unrecognized arguments: (-[^ =]+)", message)
         matches = difflib.get_close_matches(unknown[1], self._option_string_actions, n=1) if unknown else []
         hint = f" (did you mean {matches[0]}?)" if matches else ""
         self.exit(2, f"{self.prog}: {message}{hint}; see `{self.prog} --help`\n")
+
+
+def _usage(action: argparse.Action) -> str:
+    return f"{action.option_strings[-1]} {action.metavar or action.dest.upper()}"
 
 
 def parser(name: str, about: str, *, streaming: bool) -> argparse.ArgumentParser:
@@ -30,7 +46,7 @@ def parser(name: str, about: str, *, streaming: bool) -> argparse.ArgumentParser
 
 
 def _add_common(group: Any) -> None:
-    group.add_argument("--bootstrap-servers", required=True, metavar="HOST:PORT,…", help="brokers to ask first")
+    group.add_argument("-b", "--bootstrap-servers", required=True, metavar="HOST:PORT,…", help="brokers to ask first")
     group.add_argument(
         "--kafka",
         action=CollectSettings,

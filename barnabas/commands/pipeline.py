@@ -1,7 +1,6 @@
 """`barnabas pipeline NAME`: the Spark jobs in pipelines/, each with a command line of its own."""
 
-import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from types import ModuleType
@@ -9,12 +8,32 @@ from types import ModuleType
 from barnabas.options import Arguments, Command, Failure
 
 JOBS = {
-    "archive": "keep topics as Parquet files, every record exactly once",
-    "restore": "write an archive back into topics",
-    "mirror": "copy topics to another cluster, partition by partition",
-    "rollup": "count, sum and measure JSON events by windows of time",
-    "table": "keep the latest value of every key as a Parquet table",
-    "audit": "check a topic, or a topic and its copy: gaps, duplicates, differences, skew",
+    "archive": (
+        "keep topics as Parquet files, every record exactly once",
+        "-b localhost:9092 --topic orders --output ./archive",
+        "-b localhost:9092 --topic-pattern 'orders-.*' --output s3a://bucket/archive --once",
+    ),
+    "restore": (
+        "write an archive back into topics",
+        "-b localhost:9092 --archive ./archive --source-topic orders --checkpoint ./restore",
+    ),
+    "mirror": (
+        "copy topics to another cluster, partition by partition",
+        "-b a:9092 --target-bootstrap-servers b:9092 --topic orders --checkpoint ./mirror",
+    ),
+    "rollup": (
+        "count, sum and measure JSON events by windows of time",
+        "-b localhost:9092 --topic clicks --time-field at --window 1m --output ./clicks --checkpoint ./state",
+    ),
+    "table": (
+        "keep the latest value of every key as a Parquet table",
+        "-b localhost:9092 --topic customers --output ./customers",
+    ),
+    "audit": (
+        "check a topic, or a topic and its copy: gaps, duplicates, differences, skew",
+        "-b localhost:9092 --topic orders --html orders.html",
+        "-b a:9092 --topic orders --copy-bootstrap-servers b:9092 --copy-topic orders",
+    ),
 }
 
 
@@ -25,16 +44,11 @@ class Job(Command):
         return Arguments({"words": list(words)})
 
     def help(self) -> str:
-        parser: argparse.ArgumentParser = _module(self.name.split()[1]).make_parser()
-        return parser.format_help()
+        text: str = job_module(self.name.split()[1]).make_parser().format_help()
+        return "\n".join([text.rstrip(), "", "examples:", *(f"  {example}" for example in self.examples), ""])
 
 
-def _run(name: str, arguments: Arguments) -> int:
-    main: Callable[[list[str]], int] = _module(name).main
-    return main(arguments.words)
-
-
-def _module(name: str) -> ModuleType:
+def job_module(name: str) -> ModuleType:
     from barnabas.pipelines import failure, requirements
 
     try:
@@ -44,4 +58,17 @@ def _module(name: str) -> ModuleType:
     return import_module(f"barnabas.pipelines.{name}")
 
 
-COMMANDS = tuple(Job(f"pipeline {name}", summary, partial(_run, name)) for name, summary in JOBS.items())
+def _run(name: str, arguments: Arguments) -> int:
+    status: int = job_module(name).main(arguments.words)
+    return status
+
+
+COMMANDS = tuple(
+    Job(
+        f"pipeline {name}",
+        summary,
+        partial(_run, name),
+        examples=tuple(f"barnabas pipeline {name} {words}" for words in examples),
+    )
+    for name, (summary, *examples) in JOBS.items()
+)

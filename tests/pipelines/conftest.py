@@ -1,6 +1,7 @@
 """One Spark session and one broker for all tests of the jobs, and what they need to produce, read, kill and restart."""
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -32,6 +33,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def what_spark_needs() -> None:
+    """Without it the tests are skipped with the reason; on CI that is a failure."""
+    java = Path(os.environ["JAVA_HOME"], "bin", "java") if os.environ.get("JAVA_HOME") else "java"
+    if shutil.which(java) is None:
+        reason = "no java on the path: install a JDK, version 17 or later"
+    elif not any(JARS.glob("spark-sql-kafka-*.jar")):
+        reason = f"no jars of Spark's Kafka source in {JARS}: `make setup` fetches them"
+    else:
+        return
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")

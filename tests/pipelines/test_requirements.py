@@ -1,52 +1,12 @@
-"""What a machine must have, on machines that lack it: real interpreters and programs without, or with an old one."""
+"""The Java that jobs need, on machines that have none, an old one or a good one."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from barnabas.pipelines.failure import Failure
 from barnabas.pipelines.requirements import require_java
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-
-
-def barnabas(*words: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """The command without anything that is installed: only what lies on the path that is given."""
-    paths = [str(ROOT), *([str(path)] if path else [])]
-    program = f"import sys; sys.path[:0] = {paths!r}; from barnabas.__main__ import main; sys.exit(main())"
-    return subprocess.run([sys.executable, "-S", "-c", program, *words], capture_output=True, text=True, cwd="/")
-
-
-def test_without_pyspark_the_jobs_are_listed() -> None:
-    done = barnabas("pipeline")
-    assert done.returncode == 0
-    assert "  archive   keep topics as Parquet files" in done.stdout
-    assert done.stderr == ""
-
-
-@pytest.mark.parametrize("words", [("--help",), ("--bootstrap-servers", "x")])
-def test_without_pyspark_a_job_says_what_to_install(words: tuple[str, ...]) -> None:
-    done = barnabas("pipeline", "archive", *words)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "barnabas: PySpark is not installed: pip install 'barnabas[spark]'\n"
-
-
-def test_a_pyspark_that_is_too_old_is_told(tmp_path: Path) -> None:
-    (tmp_path / "pyspark").mkdir()
-    (tmp_path / "pyspark" / "__init__.py").touch()
-    (tmp_path / "pyspark" / "version.py").write_text('__version__: str = "3.3.4"\n')
-    done = barnabas("pipeline", "archive", "--help", path=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.startswith("barnabas: PySpark 3.3.4 is too old, 3.5 is the oldest that works: pip install")
-
-
-def test_an_unknown_job_is_told_with_the_nearest(capfd: pytest.CaptureFixture[str]) -> None:
-    done = barnabas("pipeline", "arcive")
-    assert done.returncode == 2
-    assert "'arcive' is not a command (did you mean archive?): use archive, restore, " in done.stderr
 
 
 def java(folder: Path, version: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines import options as common
+from barnabas.pipelines.connector import installed_spark
 from barnabas.pipelines.logs import KEPT_PER_JOB, new_log_file, state_folder
 from barnabas.pipelines.session import session_settings
 from tests.pipelines.conftest import JARS
@@ -116,10 +117,8 @@ def test_under_spark_submit_a_missing_connector_is_told(tmp_path: Path) -> None:
     done = subprocess.run([*command, "--output", "x"], capture_output=True, text=True, env=variables, cwd=tmp_path)
     assert done.returncode == 1
     told = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("barnabas")]
-    coordinates = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
-    assert told == [
-        f"barnabas pipeline counting: Spark's Kafka connector is missing: add --packages {coordinates} to spark-submit"
-    ]
+    add = f"add --packages {installed_spark().connector} to spark-submit"
+    assert told == [f"barnabas pipeline counting: Spark's Kafka connector is missing: {add}"]
 
 
 def children(pid: int) -> list[int]:
