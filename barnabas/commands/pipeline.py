@@ -23,7 +23,7 @@ JOBS = {
     ),
     "rollup": (
         "count, sum and measure JSON events by windows of time",
-        "-b localhost:9092 --topic clicks --time-field at --window 1m --output ./out --checkpoint ./state",
+        "-b localhost:9092 --topic clicks --time-field at --window 1m --output ./out --checkpoint ./cp",
     ),
     "table": (
         "keep the latest value of every key as a Parquet table",
