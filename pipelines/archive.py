@@ -26,7 +26,8 @@ from barnabas.pipelines.progress import Counts
 
 
 def make_parser() -> argparse.ArgumentParser:
-    parser = common.parser("archive", "Topics to Parquet files, every offset exactly once.", streaming=True)
+    about = "Topics to Parquet files, every offset exactly once."
+    parser = common.parser("archive", about, streaming=True, every="1m", own_position=True)
     common.add_topics(parser)
     parser.add_argument("--output", required=True, metavar="DIR", help="the archive, on any file system of Spark's")
     parser.add_argument(

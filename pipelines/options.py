@@ -36,12 +36,15 @@ def _usage(action: argparse.Action) -> str:
     return f"{action.option_strings[-1]} {action.metavar or action.dest.upper()}"
 
 
-def parser(name: str, about: str, *, streaming: bool) -> argparse.ArgumentParser:
+def parser(
+    name: str, about: str, *, streaming: bool, every: str = "10s", own_position: bool = False
+) -> argparse.ArgumentParser:
+    """`own_position`: how far the job has read is part of its output, and not of Spark's checkpoint."""
     made = _Parser(prog=f"barnabas pipeline {name}", description=about, allow_abbrev=False)
     made.set_defaults(job=name)
     _add_common(made.add_argument_group("Kafka and Spark"))
     if streaming:
-        _add_streaming(made.add_argument_group("streaming"))
+        _add_streaming(made.add_argument_group("streaming"), every, own_position)
     return made
 
 
@@ -65,23 +68,24 @@ def _add_common(group: Any) -> None:
     group.add_argument("--dry-run", action="store_true", help="check everything, print the plan, change nothing")
 
 
-def _add_streaming(group: Any) -> None:
-    group.add_argument("--checkpoint", metavar="DIR", help="where Spark remembers how far it read")
+def _add_streaming(group: Any, every: str, own_position: bool) -> None:
+    remembers = "where Spark's notes of a run go (default: beside the output)" if own_position else None
+    group.add_argument("--checkpoint", metavar="DIR", help=remembers or "where Spark remembers how far it read")
     when = group.add_mutually_exclusive_group()
     when.add_argument("--once", action="store_true", help="read what is there now, then end")
     when.add_argument(
         "--every",
         type=duration,
-        default=timedelta(seconds=10),
+        default=duration(every),
         metavar="DURATION",
-        help="a batch every … (default: 10s)",
+        help=f"a batch every … (default: {every})",
     )
     group.add_argument(
         "--starting-offsets",
         type=starting_offsets,
         default="earliest",
         metavar="earliest|latest|JSON",
-        help="where a new checkpoint begins (default: %(default)s)",
+        help=f"where a new {'topic' if own_position else 'checkpoint'} begins (default: %(default)s)",
     )
     group.add_argument(
         "--max-offsets-per-trigger", type=positive_number, metavar="N", help="at most so many records per batch"

@@ -22,7 +22,8 @@ ROWS_PER_FILE = 250_000
 
 
 def make_parser() -> argparse.ArgumentParser:
-    parser = common.parser("table", "A topic as a table: the latest value of each key.", streaming=True)
+    about = "A topic as a table: the latest value of each key."
+    parser = common.parser("table", about, streaming=True, every="1m", own_position=True)
     parser.set_defaults(topic_pattern=None)
     parser.add_argument(
         "--topic", type=lambda name: [name], required=True, metavar="NAME", help="one topic; each has its own table"
