@@ -97,7 +97,7 @@ KNOWN = (
     ),
     Known(
         r"Timed out waiting for a node assignment|Timed out waiting to send the call|TimeoutException: Call\(",
-        "the brokers do not answer: do they run, and can this machine reach them?",
+        "the brokers{brokers} do not answer: do they run, and can this machine reach them?",
     ),
     Known(
         r"TimeoutException: Topic (?P<topic>\S+) not present in metadata",
@@ -105,24 +105,24 @@ KNOWN = (
     ),
     Known(
         r"TimeoutException: Timeout(?: of \d+ms)? expired (?:before|while)",
-        "the brokers stopped answering: do they run? The next run goes on where this one was",
+        "the brokers{brokers} stopped answering: do they run? The next run goes on where this one was",
     ),
 )
 
 
-def explain(error: BaseException) -> Failure:
-    """One line for an error of Spark's; the error itself is the line's `__cause__`."""
-    failure = Failure(known_cause(error) or innermost(error))
+def explain(error: BaseException, brokers: str = "") -> Failure:
+    """One line for an error of Spark's, who asked these brokers; the error itself is the line's `__cause__`."""
+    failure = Failure(known_cause(error, brokers) or innermost(error))
     failure.__cause__ = error
     return failure
 
 
-def known_cause(error: BaseException) -> str | None:
+def known_cause(error: BaseException, brokers: str = "") -> str | None:
     text = "\n".join(_messages(error))
     for known in KNOWN:
         if found := re.search(known.pattern, text, re.DOTALL):
             groups = {name.rstrip("_"): value for name, value in found.groupdict().items() if value is not None}
-            return known.explanation.format(**groups)
+            return known.explanation.format(brokers=f" at {brokers}" if brokers else "", **groups)
     return None
 
 

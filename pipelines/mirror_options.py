@@ -26,6 +26,13 @@ def _add_target(group: "argparse._ArgumentGroup") -> None:
         help="a setting of Kafka's clients for the target (repeatable; --kafka is for the source)",
     )
     group.add_argument(
+        "--target-kafka-config",
+        action=options.ReadSettings,
+        dest="target_kafka",
+        metavar="FILE",
+        help="such settings from a properties file",
+    )
+    group.add_argument(
         "--timeout",
         type=options.duration,
         default=timedelta(minutes=10),

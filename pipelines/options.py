@@ -6,6 +6,7 @@ import json
 import re
 import textwrap
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, NoReturn
 
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -56,6 +57,13 @@ def _add_common(group: Any) -> None:
         default={},
         metavar="KEY=VALUE",
         help="a setting of Kafka's clients, for source, sink and admin (repeatable)",
+    )
+    group.add_argument(
+        "--kafka-config",
+        action=ReadSettings,
+        dest="kafka",
+        metavar="FILE",
+        help="such settings from a properties file: for secrets, which a command line shows to everybody",
     )
     group.add_argument("--master", default="local[*]", help="where Spark runs (default: %(default)s, this machine)")
     group.add_argument(
@@ -117,6 +125,26 @@ class CollectSettings(argparse.Action):
         if not equals or not key.strip():
             raise argparse.ArgumentError(self, f"{values!r} must be KEY=VALUE")
         setattr(namespace, self.dest, {**getattr(namespace, self.dest), key.strip(): value})
+
+
+class ReadSettings(argparse.Action):
+    """The settings in a file of Kafka's kind, into the same dict; what stands later on the command line wins."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
+        try:
+            found = properties(Path(values).read_text())
+        except OSError as error:
+            raise argparse.ArgumentError(self, f"{values}: {error.strerror}") from None
+        setattr(namespace, self.dest, {**getattr(namespace, self.dest), **found})
+
+
+def properties(text: str) -> dict[str, str]:
+    """`key=value` lines; a backslash at the end of one joins the next to it, as long JAAS lines need it."""
+    lines = re.sub(r"\\\n\s*", "", text).splitlines()
+    pairs = [
+        re.split(r"\s*[=:]\s*", line.strip(), maxsplit=1) for line in lines if line.strip()[:1] not in ("", "#", "!")
+    ]
+    return {pair[0]: pair[1] if len(pair) == 2 else "" for pair in pairs}
 
 
 class CollectNames(argparse.Action):

@@ -75,7 +75,7 @@ class Progress:
         self._interval_s = REDRAW_INTERVAL_S if self._in_place else interval_s
         self._began = self._batch_ended = clock()
         self._told = float("-inf")
-        self._line = ""
+        self._last_batch = ""
         self._counts: dict[int, Counts] = {}
 
     def batch_done(self, batch_id: int, counts: Counts) -> None:
@@ -105,14 +105,14 @@ class Progress:
             *_watermark(progress),
             *_figures(self.summary.figures),
         ]
-        self._line = f"{self.summary.name}: {' · '.join(parts)}"
-        self._tell(now, self._line)
+        self._last_batch = " · ".join(parts)
+        self._tell(now, f"{self.summary.name}: {self._last_batch}")
 
     def batch_runs(self, batch_id: int, for_s: float) -> None:
         """So that a long batch is seen to live; on a terminal only."""
         if self._in_place and for_s >= REDRAW_INTERVAL_S:
-            line = self._line or f"{self.summary.name}:"
-            self._tell(self._clock(), f"{line} · batch {batch_id} runs for {span(for_s)}")
+            before = f" · {self._last_batch}" if self._last_batch else ""
+            self._tell(self._clock(), f"{self.summary.name}: batch {batch_id} runs for {span(for_s)}{before}")
 
     def say(self, text: str) -> None:
         """A line that stays."""

@@ -48,7 +48,8 @@ def run_stream(
         except BaseException as error:
             progress.abandon()
             if isinstance(error, SPARK_ERRORS):
-                raise explain(error) from error
+                # In a batch it may be another cluster that does not answer.
+                raise explain(error, "" if error is batches.error else options.bootstrap_servers) from error
             raise
         return progress.finish(stopped=stop.is_set)
 

@@ -2,6 +2,7 @@
 
 import argparse
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -63,6 +64,21 @@ def test_topics_are_collected_once_each_and_client_settings_reach_source_and_sin
     assert expected.items() <= settings.items()
 
 
+def test_client_settings_come_from_a_file_too_and_the_later_wins(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "# for the cluster\n! and this too\n\nsecurity.protocol=SASL_SSL\nsasl.mechanism : PLAIN\nempty=\n"
+        'sasl.jaas.config=org.example.Login required \\\n    username="me" password="a:b=c";\n'
+    )
+    given = parsed("--topic", "a", "--kafka", "sasl.mechanism=X", "--kafka-config", str(file), "--kafka", "empty=no")
+    assert given.kafka == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "empty": "no",
+        "sasl.jaas.config": 'org.example.Login required username="me" password="a:b=c";',
+    }
+
+
 def test_two_command_lines_do_not_share_what_they_collect() -> None:
     parsed("--topic", "a", "--kafka", "x=1")
     assert parsed("--topic", "b").kafka == {}
@@ -91,6 +107,10 @@ def test_a_batch_job_has_a_pattern_and_no_stream() -> None:
             "'soon' is not a duration: write 250ms, 10s, 5m, 1h or 2d",
         ),
         (("--topic", "a", "--kafka", "acks"), "argument --kafka: 'acks' must be KEY=VALUE"),
+        (
+            ("--topic", "a", "--kafka-config", "/nowhere"),
+            "--kafka-config: /nowhere: No such file or directory",
+        ),
         (("--topic", "a", "--fail-on-data-loss", "no"), "argument --fail-on-data-loss: 'no' must be true or false"),
         (("--topic", "a", "--max-offsets-per-trigger", "0"), "'0' must be a whole number of at least 1"),
         (("--topic", "a", "--starting-offsets", "now"), "'now' must be earliest, latest or JSON such as"),

@@ -70,6 +70,7 @@ def test_a_terminal_gets_one_line_that_is_written_over_and_fits(monkeypatch: pyt
     shown = text.replace("\n", "").split("\r\x1b[K")[1:]
     assert all(len(line) < 40 for line in shown[:-2])
     assert shown[0] == "copy: batch 0 · 50 rows/s in · 2.5 s ·…"
+    assert shown[3] == "copy: batch 3 runs for 1m 1s · batch 2…"
     assert shown[-2:] == ["a line that stays", "copy stopped: 3 batches, 300 rows in, 8.0 s (38 rows/s)"]
 
 
@@ -77,7 +78,7 @@ def test_a_long_first_batch_is_seen_to_live(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("COLUMNS", "100")
     output = Terminal()
     Progress("copy", output).batch_runs(0, 61)
-    assert output.getvalue() == "\r\x1b[Kcopy: · batch 0 runs for 1m 1s"
+    assert output.getvalue() == "\r\x1b[Kcopy: batch 0 runs for 1m 1s"
 
 
 def test_who_has_closed_the_terminal_is_not_a_reason_to_fail() -> None:
