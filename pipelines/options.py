@@ -140,10 +140,8 @@ class ReadSettings(argparse.Action):
 
 def properties(text: str) -> dict[str, str]:
     """`key=value` lines; a backslash at the end of one joins the next to it, as long JAAS lines need it."""
-    lines = re.sub(r"\\\n\s*", "", text).splitlines()
-    pairs = [
-        re.split(r"\s*[=:]\s*", line.strip(), maxsplit=1) for line in lines if line.strip()[:1] not in ("", "#", "!")
-    ]
+    lines = (line.strip() for line in re.sub(r"\\\n\s*", "", text).splitlines())
+    pairs = [re.split(r"\s*[=:]\s*", line, maxsplit=1) for line in lines if line[:1] not in ("", "#", "!")]
     return {pair[0]: pair[1] if len(pair) == 2 else "" for pair in pairs}
 
 
