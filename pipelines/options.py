@@ -38,19 +38,27 @@ def _usage(action: argparse.Action) -> str:
 
 
 def parser(
-    name: str, about: str, *, streaming: bool, every: str = "10s", own_position: bool = False
+    name: str,
+    about: str,
+    *,
+    streaming: bool,
+    every: str = "10s",
+    own_position: bool = False,
+    needs_cluster: bool = True,
 ) -> argparse.ArgumentParser:
     """`own_position`: how far the job has read is part of its output, and not of Spark's checkpoint."""
     made = _Parser(prog=f"barnabas pipeline {name}", description=about, allow_abbrev=False)
     made.set_defaults(job=name)
-    _add_common(made.add_argument_group("Kafka and Spark"))
+    _add_common(made.add_argument_group("Kafka and Spark"), needs_cluster)
     if streaming:
         _add_streaming(made.add_argument_group("streaming"), every, own_position)
     return made
 
 
-def _add_common(group: Any) -> None:
-    group.add_argument("-b", "--bootstrap-servers", required=True, metavar="HOST:PORT,…", help="brokers to ask first")
+def _add_common(group: Any, needs_cluster: bool) -> None:
+    group.add_argument(
+        "-b", "--bootstrap-servers", required=needs_cluster, metavar="HOST:PORT,…", help="brokers to ask first"
+    )
     group.add_argument(
         "--kafka",
         action=CollectSettings,
