@@ -14,6 +14,7 @@ A row is {"topic", "partition", "offset", "timestamp", "type" (0: create time, 1
 """
 
 import json
+import os
 import sys
 from typing import Any
 
@@ -139,4 +140,5 @@ def configure(request: Request) -> Answer:
 
 
 if __name__ == "__main__":
+    os.chdir(sys.argv[1])  # Spark leaves folders where it is started
     serve((read, write, start, state, stop, configure))

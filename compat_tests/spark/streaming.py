@@ -90,7 +90,7 @@ def test_new_partitions_and_new_topics_are_read_from_their_beginning(
 ) -> None:
     topic = new_topic(1, "-eu")
     topic.write(1)
-    query = spark.start(tmp_path, subscribePattern=topic.name.replace("-eu", "-.*"))
+    query = spark.start(tmp_path, subscribePattern=topic.name.removesuffix("-eu") + "-.*")
     query.wait_for_data()
     topic.grow(2)
     topic.write(2, 1)
