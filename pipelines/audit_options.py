@@ -1,6 +1,7 @@
 """The options of audit."""
 
 import argparse
+import os
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,7 +14,7 @@ CHECKS = ("gaps", "duplicates", "order", "keys")
 
 
 def make_parser() -> argparse.ArgumentParser:
-    parser = shared.parser("audit", ABOUT, streaming=False)
+    parser = shared.parser("audit", ABOUT, streaming=False, needs_cluster=False)
     parser.add_argument("--topic", required=True, metavar="NAME", help="the topic to look at")
     parser.add_argument(
         "--archive", metavar="DIR", help="look at the topic as an archive holds it, not at the broker's"
@@ -94,6 +95,11 @@ def moment(text: str) -> int:
 
 
 def check_options(options: argparse.Namespace) -> None:
+    if options.bootstrap_servers is None and (options.archive is None or options.copy_topic is not None):
+        raise Failure("--bootstrap-servers is missing: only an archive can be looked at without a cluster")
+    for path in (options.json, options.html):
+        if path is not None and not os.access(os.path.dirname(path) or ".", os.W_OK):
+            raise Failure(f"{path} cannot be written: there is no such folder, or it is not yours")
     if options.copy_topic is not None and options.copy_archive is not None:
         raise Failure("--copy-topic and --copy-archive: compare with one of them")
     if options.copy_bootstrap_servers is not None and options.copy_topic is None:

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 EXAMPLES = 10
+ROWS_MAX = 50
+"""So many partitions are listed on a terminal."""
 BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -147,7 +149,8 @@ def _partition_table(report: Report) -> list[str]:
         )
         for each in report.partitions
     ]
-    return table(head, rows)
+    more = [] if len(rows) <= ROWS_MAX else [f"… and {len(rows) - ROWS_MAX:,} more: see --json or --html"]
+    return table(head, rows[:ROWS_MAX]) + more
 
 
 def _key_lines(report: Report) -> list[str]:
