@@ -17,6 +17,7 @@ from tests.pipelines.running import running
 from tests.processes.broker_process import BrokerProcess
 
 NOON_MS = 1_763_294_400_000  # 2025-11-16T12:00:00Z
+FOREVER = "-1"  # retention.ms of topics with such old records
 
 
 class Job:
@@ -64,7 +65,7 @@ def random_records(seed: int, count: int) -> list[Record]:
 def test_the_table_holds_the_latest_record_of_each_key(
     spark: SparkSession, broker: BrokerProcess, new_topic: Callable[..., str], tmp_path: Path
 ) -> None:
-    topic = new_topic(2)
+    topic = new_topic(2, retention_ms=FOREVER)
     job = Job(spark, broker, tmp_path / "table", topic)
     for seed in range(3):
         produce(broker.bootstrap_servers, topic, random_records(seed, 30))
@@ -90,7 +91,7 @@ def test_the_table_holds_the_latest_record_of_each_key(
 def test_a_reader_sees_whole_versions_while_they_follow_each_other(
     spark: SparkSession, broker: BrokerProcess, new_topic: Callable[..., str], tmp_path: Path
 ) -> None:
-    topic = new_topic(1)
+    topic = new_topic(1, retention_ms=FOREVER)
     job = Job(spark, broker, tmp_path / "table", topic)
     produced: list[Record] = []
     states: dict[frozenset[Record], int] = {}
@@ -119,7 +120,7 @@ def test_a_reader_sees_whole_versions_while_they_follow_each_other(
 def test_a_key_in_two_partitions_has_its_value_from_the_later_timestamp(
     spark: SparkSession, broker: BrokerProcess, new_topic: Callable[..., str], tmp_path: Path
 ) -> None:
-    topic = new_topic(2)
+    topic = new_topic(2, retention_ms=FOREVER)
     job = Job(spark, broker, tmp_path / "table", topic)
     produce(
         broker.bootstrap_servers,
