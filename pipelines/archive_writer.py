@@ -8,6 +8,8 @@ A batch is committed in four steps, and whatever dies between them is finished o
 4. the staging folder of the batch goes.
 """
 
+import errno
+
 from barnabas.pipelines.archive_log import ArchivedFile, ArchiveLog, Commit, State
 from barnabas.pipelines.failure import Failure
 from barnabas.pipelines.folder import Folder
@@ -58,12 +60,15 @@ class ArchiveWriter(SingleWriter):
         """`staged` of each file is below `batch_staging()`."""
         staged = self.batch_staging()
         self.folder.sync(f"{staged}/{file.staged}" for file in files)
+        self._staging_is_needed = True
         done = self.log.append(self.run, self._latest, files, topics, lost)
         if done is None:
+            self._staging_is_needed = False
             self.check_alone()
             raise AssertionError("the number of a commit is taken, but not by another run")
         self._latest = done
         self._settle(done)
+        self._staging_is_needed = False
         self.folder.remove(staged)
         if done.number % FOLD_EVERY == 0:
             self.log.fold()
@@ -90,13 +95,17 @@ class ArchiveWriter(SingleWriter):
     def _check_one_file_system(self) -> None:
         """Found out by moving a file, because that is what has to work."""
         probe, target = f"{self.own_staging}/probe", f"{self.own}/{self.run}.probe"
-        self.folder.create(probe, "")
         try:
+            self.folder.create(probe, "")
             self.folder.move(probe, target)
         except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise Failure(
+                    f"{self.staging}, where files are prepared, cannot be written: {error.strerror}"
+                ) from error
             raise Failure(
-                f"{self.folder.uri()} is a file system of its own, and files are prepared beside it ({error.strerror}):"
-                f" name a folder in it, for example {self.folder.uri()}/archive"
+                f"{self.folder.uri()} is a file system of its own, and files are prepared beside it: name a folder"
+                f" in it, for example {self.folder.uri()}/{self.job}"
             ) from None
         self.folder.remove(target)
 

@@ -33,6 +33,8 @@ class SingleWriter(ABC):
         self.run = uuid.uuid4().hex[:12]
         self.staging = folder.sibling(f".{folder.root.rpartition('/')[2]}.staging")
         self._lock: IO[str] | None = None
+        self._staging_is_needed = False
+        """While a commit may have been written whose files are still there: the next run must find them."""
 
     @property
     def own_staging(self) -> str:
@@ -66,9 +68,12 @@ class SingleWriter(ABC):
     def __exit__(
         self, _type: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        self.folder.remove(self.own_staging)
-        if self._lock is not None:
-            self._lock.close()
+        try:
+            if not self._staging_is_needed:
+                self.folder.remove(self.own_staging)
+        finally:
+            if self._lock is not None:
+                self._lock.close()
 
     def check_alone(self) -> None:
         holder = self.holder()
@@ -89,6 +94,8 @@ class SingleWriter(ABC):
         except BlockingIOError:
             holder = self.folder.read(f"{self.own}/lock").strip() or "another process"
             raise Failure(f"{self.folder.uri()} is being written by {holder}: one {self.job} job at a time") from None
+        except OSError as error:
+            raise Failure(f"{self.folder.uri()} cannot be written: {error.strerror}") from error
 
     def _remove_staging_of_others(self) -> None:
         for name in self.folder.names(self.staging):

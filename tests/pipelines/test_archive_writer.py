@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -57,6 +58,12 @@ def one_run(folder: Folder, end: int) -> None:
     archive_batch(writer, end)
 
 
+def one_whole_run(folder: Folder, end: int) -> None:
+    with ArchiveWriter(folder) as writer:
+        start(writer)
+        archive_batch(writer, end)
+
+
 # The points at which a run is killed, in order, and what is half done there. Each change is one point before it and
 # one behind it; a flush changes nothing that a reader sees and is one point.
 POINTS = {
@@ -82,11 +89,24 @@ def test_killed_before_and_after_every_change_to_a_file_a_run_is_finished_by_the
         archive = tmp_path / f"killed-{number}" / "out"
         shutil.copytree(tmp_path / "first", archive.parent)
         with pytest.raises(Killed):
-            one_run(WatchedFolder(LocalFolder(str(archive)), KillAfter(number)), 2 * BATCH)
+            one_run(WatchedFolder(LocalFolder(str(archive)), StopAfter(number, Killed())), 2 * BATCH)
         assert set(seen_by_duckdb(archive).values()) == {1}, step
         one_run(WatchedFolder(LocalFolder(str(archive)), NeverTwice(archive)), 2 * BATCH)
         assert seen_by_pyarrow(archive) == seen_by_duckdb(archive) == expected(2 * BATCH), step
         assert list((archive.parent / ".out.staging").rglob("*.parquet")) == [], f"{step}: dead staging is left"
+
+
+def test_a_disk_that_fails_at_any_change_to_a_file_costs_nothing(tmp_path: Path) -> None:
+    """A run that fails cleans up behind itself, but never what it may have committed."""
+    one_run(LocalFolder(str(tmp_path / "first" / "out")), BATCH)
+    for number in range(sum(POINTS.values())):
+        archive = tmp_path / f"failed-{number}" / "out"
+        shutil.copytree(tmp_path / "first", archive.parent)
+        full = WatchedFolder(LocalFolder(str(archive)), StopAfter(number, OSError(errno.ENOSPC, "No space left")))
+        with pytest.raises((OSError, Failure)):
+            one_whole_run(full, 2 * BATCH)
+        one_run(LocalFolder(str(archive)), 2 * BATCH)
+        assert seen_by_duckdb(archive) == expected(2 * BATCH), number
 
 
 class NeverTwice:
@@ -100,13 +120,14 @@ class NeverTwice:
             assert set(seen_by_duckdb(self.archive).values()) == {1}, step
 
 
-class KillAfter:
-    def __init__(self, steps: int) -> None:
+class StopAfter:
+    def __init__(self, steps: int, error: BaseException) -> None:
         self.left = steps
+        self.error = error
 
     def __call__(self, step: str) -> None:
         if not self.left:
-            raise Killed(step)
+            raise self.error
         self.left -= 1
 
 
@@ -166,15 +187,30 @@ def test_an_archive_whose_files_were_taken_away_is_not_continued(tmp_path: Path)
         ArchiveWriter(folder).recover()
 
 
-def test_an_output_that_is_a_file_system_of_its_own_is_refused_before_anything_is_read(tmp_path: Path) -> None:
-    class OtherFileSystem(WatchedFolder):
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (errno.EXDEV, "is a file system of its own"),  # a mount point: `rename` does not lead into it
+        (errno.EACCES, "where files are prepared, cannot be written: Permission denied"),
+    ],
+)
+def test_a_folder_that_files_cannot_be_moved_to_is_refused_before_anything_is_read(
+    number: int, said: str, tmp_path: Path
+) -> None:
+    class Refusing(WatchedFolder):
         def move(self, source: str, target: str) -> None:
-            raise OSError(errno.EXDEV, "Invalid cross-device link")
+            raise OSError(number, os.strerror(number))
 
-    writer = ArchiveWriter(OtherFileSystem(LocalFolder(str(tmp_path / "out")), lambda _: None))
-    with pytest.raises(Failure, match="is a file system of its own"):
+    writer = ArchiveWriter(Refusing(LocalFolder(str(tmp_path / "out")), lambda _: None))
+    with pytest.raises(Failure, match=said):
         start(writer)
     assert ArchiveLog(LocalFolder(str(tmp_path / "out"))).latest() is None
+
+
+def test_an_output_that_cannot_be_written_is_said_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Failure, match="cannot be written: Not a directory"):
+        one_whole_run(LocalFolder(str(tmp_path / "file" / "out")), BATCH)
 
 
 @pytest.mark.parametrize("root", ["/", "s3a://bucket", "hdfs://namenode:8020"])
