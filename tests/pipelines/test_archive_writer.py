@@ -126,9 +126,9 @@ class StopAfter:
         self.error = error
 
     def __call__(self, step: str) -> None:
-        if not self.left:
-            raise self.error
         self.left -= 1
+        if self.left == -1:
+            raise self.error
 
 
 @pytest.mark.parametrize("by", ["the operating system", "Hadoop's classes"])
