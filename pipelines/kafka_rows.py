@@ -9,6 +9,10 @@ from barnabas.pipelines.options import NO_WAIT
 
 TopicPartition = tuple[str, int]
 
+# Spark asks for the beginning and the end of a partition between two polls: polls of 500 records, Kafka's default, make
+# reading a third slower.
+POLL = {"kafka.max.poll.records": "5000"}
+
 
 def read_rows(
     spark: SparkSession, settings: Mapping[str, str], spans: Mapping[TopicPartition, range], *, fail_on_data_loss: bool
