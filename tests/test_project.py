@@ -122,6 +122,13 @@ def test_the_wheel_holds_every_module_exactly_once(distributions: Path) -> None:
     assert sorted(names) == sorted(expected_modules())
 
 
+def test_the_wheel_carries_what_the_spark_jobs_read(distributions: Path) -> None:
+    (wheel,) = distributions.glob("*.whl")
+    others = {str(path.relative_to(ROOT)) for path in (ROOT / "pipelines").iterdir() if path.is_file()}
+    carried = {name.removeprefix("barnabas/") for name in zipfile.ZipFile(wheel).namelist()}
+    assert {name for name in others if not name.endswith((".py", ".pyc"))} <= carried
+
+
 def test_the_wheel_carries_the_command_the_pytest_plugin_and_the_licence(distributions: Path) -> None:
     (wheel,) = distributions.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
