@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from barnabas.pipelines.archive_log import ArchivedFile
 from barnabas.pipelines.copying import Chunk
 from barnabas.pipelines.explain import explain
+from barnabas.pipelines.failure import Failure
 from barnabas.pipelines.folder import Folder
 from barnabas.pipelines.ordered_sink import with_timestamp_header
 from barnabas.pipelines.restore_options import Part
@@ -49,12 +50,24 @@ class ArchiveSource:
         """`topic` is the target's name."""
         self.spark = spark
         self.archive = archive
-        self.files = files
+        self.files = [file for file in files if part.may_hold(file.path)]
         self.part = part
         self.topic = topic
         self.timestamp_header = timestamp_header
-        partitions = sorted({file.partition for file in files})
+        partitions = sorted({file.partition for file in self.files})
         self.spans = {partition: part.offsets(partition, self._archived(partition)) for partition in partitions}
+
+    def leave_out_missing(self, *, fail: bool) -> int:
+        """Whole days may have been removed from the archive. Returns how many records were in such files."""
+        chosen = [file for file in self.files if _overlap(file, self.spans[file.partition])]
+        missing = [file for file in chosen if not self.archive.exists(file.path)]
+        if missing and fail:
+            raise Failure(
+                f"{len(missing)} files are gone from the archive, the first is {missing[0].path}: choose a part without"
+                " them (--from-offset, --from-time), or restore what is left with --fail-on-data-loss false"
+            )
+        self.files = [file for file in chosen if file not in missing]
+        return sum(file.records for file in missing)
 
     def rows(self, chunk: Chunk) -> DataFrame:
         spans = {partition: span for (_, partition), span in chunk.items()}

@@ -32,4 +32,4 @@ def read_rows(
         "failOnDataLoss": str(fail_on_data_loss).lower(),
         "includeHeaders": "true",
     }
-    return spark.read.format("kafka").options(**{**NO_WAIT, **settings, **ranges}).load()
+    return spark.read.format("kafka").options(**{**NO_WAIT, **POLL, **settings, **ranges}).load()

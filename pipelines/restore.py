@@ -110,6 +110,7 @@ class Restore:
         self.source = source
         self.writer = writer
         self.topic = topic
+        self.missing = source.leave_out_missing(fail=given.fail_on_data_loss)
         self.chosen: dict[int, Chosen] = source.chosen()
         self.there: Topic | None = writer.target.cluster.topics([topic], configs=False).get(topic)
 
@@ -140,6 +141,8 @@ class Restore:
             done = "" if place is None else f", restored up to offset {place.next - 1}"
             span = f"offsets {chosen.first_offset} to {chosen.last_offset}"
             lines.append(f"  {self.topic}-{partition}: {chosen.records:,} records, {span}{done}")
+        if self.missing:
+            lines.append(f"  {self.missing:,} records were in files that are gone, and are left out")
         return [*lines, f"  {sum(chosen.records for chosen in self.chosen.values()):,} records"]
 
     def begin(self) -> None:
@@ -163,6 +166,8 @@ class Restore:
                 progress.abandon()
                 raise
             progress.chunk_done(records, self._next_offsets(), until)
+        if self.missing:
+            progress.summary.figures["missing"] = self.missing
         progress.finish(stopped=stop.is_set)
 
     def _next_offsets(self) -> dict[TopicPartition, int]:

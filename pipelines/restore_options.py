@@ -1,6 +1,7 @@
 """The options of a restore, and the part of an archive that they choose."""
 
 import argparse
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -40,6 +41,13 @@ def _add_what(group: Any) -> None:
         "--from-time", type=moment, metavar="TIME", help="leave out records that are older (ISO 8601, UTC)"
     )
     group.add_argument("--to-time", type=moment, metavar="TIME", help="leave out records of this time and later")
+    group.add_argument(
+        "--fail-on-data-loss",
+        type=options.truth,
+        default=True,
+        metavar="true|false",
+        help="stop if files were removed from the archive (default: true)",
+    )
 
 
 def _add_where(group: Any) -> None:
@@ -114,6 +122,15 @@ class Part:
         stop = self.to_offset.get(partition, self.to_offset.get(ALL, archived.stop))
         start = max(start, archived.start)
         return range(start, max(start, min(stop, archived.stop)))
+
+    def may_hold(self, path: str) -> bool:
+        """Whether a file may have records of the time that was chosen: its folders say of which day or hour it is."""
+        found = re.search(r"/date=(\d{4}-\d{2}-\d{2})(?:/hour=(\d{2}))?/", path)
+        if found is None:
+            return True
+        first = datetime.fromisoformat(f"{found[1]}T{found[2] or '00'}:00:00+00:00")
+        last = first + (timedelta(hours=1) if found[2] else timedelta(days=1))
+        return (self.from_time is None or self.from_time < last) and (self.to_time is None or self.to_time > first)
 
     def text(self) -> str:
         """The same text for the same part."""

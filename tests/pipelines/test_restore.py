@@ -42,14 +42,14 @@ class Archived:
         words = ["--bootstrap-servers", self.bootstrap, "--topic", "origin", "--output", str(self.folder)]
         assert archive.run(self.spark, archive.make_parser().parse_args([*words, "--once"])) == 0
 
-    def restore(self, topic: str, *words: str, checkpoint: Path | None = None) -> None:
+    def restore(self, topic: str, *words: str) -> None:
         given = ["--bootstrap-servers", self.bootstrap, "--archive", str(self.folder), "--source-topic", "origin"]
-        given += ["--topic", topic, "--checkpoint", str(checkpoint or self.checkpoint(topic)), *words]
+        given += ["--topic", topic, "--checkpoint", str(self.checkpoint(topic)), *words]
         assert restore.run(self.spark, restore.make_parser().parse_args(given)) == 0
 
-    def fails(self, topic: str, *words: str, checkpoint: Path | None = None) -> str:
+    def fails(self, topic: str, *words: str) -> str:
         with pytest.raises(Failure) as failure:
-            self.restore(topic, *words, checkpoint=checkpoint)
+            self.restore(topic, *words)
         return str(failure.value)
 
     def checkpoint(self, topic: str) -> Path:
@@ -138,7 +138,13 @@ def test_what_cannot_be_restored_is_refused(archived: Archived, tmp_path: Path) 
     assert "offset 1 of filled-0" in archived.fails("filled", "--adopt")
     assert "has no topic other; it has origin" in archived.fails("x", "--source-topic", "other")
     assert "is no archive" in archived.fails("x", "--archive", str(tmp_path))
-    assert "no checkpoint" not in archived.fails("x", "--source-topic", "other", checkpoint=tmp_path)
+    removed = archived.folder / "topic=origin" / "date=2023-11-13"  # of the record that came late
+    removed.rename(tmp_path / "removed")
+    assert "1 files are gone from the archive" in archived.fails("holey")
+    archived.restore("holey", "--dry-run", "--from-time", "2023-11-14")
+    archived.restore("holey", "--fail-on-data-loss", "false")
+    (tmp_path / "removed").rename(removed)
+    assert archived.restored("holey") == expected(0, 1, 2, 3, 4, 5, 7)
 
 
 def test_offsets_of_a_part() -> None:
@@ -151,6 +157,20 @@ def test_offsets_of_a_part() -> None:
     assert part({ALL: 0}, {ALL: 100}).offsets(0, range(5, 9)) == range(5, 9)
     assert not part({ALL: 9}, {}).offsets(0, range(5, 9))
     assert not part({}, {0: 2}).offsets(0, range(5, 9))
+
+
+def test_folders_tell_the_time_of_their_files() -> None:
+    def times(start: str | None, stop: str | None) -> Part:
+        return Part({}, {}, *(text and datetime.fromisoformat(f"{text}:00+00:00") for text in (start, stop)))
+
+    day, hour = "topic=a/date=2025-11-16/0-1.parquet", "topic=a/date=2025-11-16/hour=14/0-1.parquet"
+    assert times("2025-11-16T23:00", None).may_hold(day)
+    assert not times("2025-11-17T00:00", None).may_hold(day)
+    assert not times(None, "2025-11-16T00:00").may_hold(day)
+    assert times("2025-11-16T14:59", "2025-11-16T15:00").may_hold(hour)
+    assert not times("2025-11-16T15:00", None).may_hold(hour)
+    assert not times(None, "2025-11-16T14:00").may_hold(hour)
+    assert times("2025-11-16T15:00", None).may_hold("elsewhere/0-1.parquet")
 
 
 @pytest.mark.parametrize("words", [("--from-offset", "x"), ("--to-offset", "a=1"), ("--from-time", "yesterday")])
