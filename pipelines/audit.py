@@ -93,7 +93,7 @@ def _describe(source: Side, report: Report, options: argparse.Namespace) -> None
 
 def _check(source: Side, report: Report, options: argparse.Namespace) -> None:
     if "gaps" in options.checks:
-        committed_only = options.kafka.get("isolation.level") == "read_committed"
+        committed_only = shared.kafka_settings(options).get("kafka.isolation.level") == "read_committed"
         report.findings += checks.gaps(source, report.partitions, strict=options.strict, committed_only=committed_only)
     if "duplicates" in options.checks:
         by_id = options.id_field or (options.id_header and f"header {options.id_header}")

@@ -65,7 +65,7 @@ def _round_span(times: Sequence[int]) -> int:
 def _finding(each: Finding) -> str:
     tag, kind = ("note", "finding note") if each.is_note else ("finding", "finding")
     examples = "".join(f"<li>{escape(example_text(example))}</li>" for example in each.examples)
-    how = "" if each.is_note else " open"
+    how = "" if each.is_note else ' open=""'
     first = "" if each.count <= len(each.examples) else f"the first {len(each.examples)} "
     shown = f"<details{how}><summary>{first}examples</summary><ul>{examples}</ul></details>"
     return (
@@ -97,7 +97,8 @@ def _plots(report: Report) -> list[str]:
 
 
 def _section(title: str, plot: str, more: str = "", *, wide: bool = False) -> str:
-    return f"<section{' class=wide' if wide else ''}><h2>{escape(title)}</h2>{plot}{more}</section>"
+    kind = ' class="wide"' if wide else ""
+    return f"<section{kind}><h2>{escape(title)}</h2>{plot}{more}</section>"
 
 
 def _about_grid(report: Report) -> str:

@@ -46,16 +46,16 @@ class DeadLetters:
         unused = self._unused(batch).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             counts = {row["reason"]: row["count"] for row in unused.groupBy("reason").count().collect()}
-            wanted = self._wanted()
-            if self.topic is not None and any(reason not in (LATE, PARTLY_LATE) or self.late_too for reason in counts):
-                self._send(unused.filter(wanted), self.topic)
+            letters = [reason for reason in counts if self._is_letter(reason)]
+            if self.topic is not None and letters:
+                self._send(unused.filter(F.col("reason").isin(letters)), self.topic)
         finally:
             unused.unpersist()
         return Unused(counts.pop(LATE, 0), counts.pop(PARTLY_LATE, 0), counts)
 
-    def _wanted(self) -> Column:
+    def _is_letter(self, reason: str) -> bool:
         """Partly late records are in the windows that were still open: they are not lost."""
-        return F.col("reason") != PARTLY_LATE if self.late_too else ~F.col("reason").isin(LATE, PARTLY_LATE)
+        return self.late_too if reason == LATE else reason != PARTLY_LATE
 
     def _unused(self, batch: BatchRange) -> DataFrame:
         records = read_rows(self.spark, self.settings, batch.spans, fail_on_data_loss=self.fail_on_data_loss)

@@ -87,7 +87,7 @@ def test_a_page_is_well_formed_whatever_it_shows(partitions: int, intervals: int
     made = report(partitions=partitions, intervals=intervals, step_ms=step_ms)
     page = as_html(made)
     body = page[page.index("<main>") : page.index("</body>")]
-    ElementTree.fromstring(body.replace("<details open>", "<details>").replace("class=wide", 'class="wide"'))
+    ElementTree.fromstring(body)
     assert "<script" not in page
     assert "<img" not in page
     assert "1 finding in" in page
