@@ -82,23 +82,19 @@ def _looked_up(numbers: Mapping[TopicPartition, int]) -> Column:
 
 
 def next_offsets_if_compacted(
-    source: DataFrame, target: DataFrame, spans: Mapping[TopicPartition, range]
+    source: DataFrame, target: DataFrame, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int | None]:
-    """The same for sources that were compacted since; None where nothing is left of the source."""
-    rows, held = _collected(source), _collected(target)  # one chunk at most
-    found: dict[TopicPartition, int | None] = {}
-    for key, span in spans.items():
-        if len(held.get(key, ())) < len(span):
-            raise Mismatch(*key, span.start)  # holes on both sides: nothing can be concluded
-        found[key] = behind_those_held(rows.get(key, ()), held[key])
-    return found
+    """The same for sources that were compacted since; None where the target has all that is left of the source."""
+    rows, held = _collected(source), _collected(target)  # a chunk at most
+    return {key: behind_those_held(rows.get(key, ()), held.get(key, ())) for key in partitions}
 
 
 def behind_those_held(source: Iterable[Row], target: Iterable[Row]) -> int | None:
     """What is left of the source is a part of what the target got, in the same order.
 
     So its records are looked for one after the other, and the first that is not found was not written. None if the
-    target has them all.
+    target has them all. If the target was compacted too, the record may have been written and be gone: then it is
+    written again, with all that follow, and each key ends with the same value.
     """
     indexes: dict[int, list[int]] = {}
     for index, record in enumerate(target):

@@ -7,6 +7,7 @@ how far the source was read and where the target ended then. `exact_write` expla
 import argparse
 import sys
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -103,7 +104,9 @@ def _starting_offsets(mirror: Mirror, given: argparse.Namespace) -> str:
 
 
 def _open(spark: SparkSession, given: argparse.Namespace, states: StateLog, stack: ExitStack) -> Mirror:
-    reading = {"kafka.isolation.level": "read_committed", **options.kafka_settings(given)}
+    # Consumers are kept for the next chunk by the name of their group, which they make no other use of.
+    own = {"kafka.isolation.level": "read_committed", "kafka.group.id": f"barnabas-mirror-{uuid.uuid4()}"}
+    reading = {**own, **options.kafka_settings(given)}
     writing = target_settings(given)
     source, target = _connected(spark, reading, given, stack), _connected(spark, writing, given, stack)
     about = {"job": "mirror", "source": source.cluster_id(), "target": target.cluster_id()}

@@ -80,12 +80,14 @@ class Mirror:
 
     def prepare(self, sight: Sight, starting_offsets: str) -> None:
         """Creates topics and partitions that the target lacks, and begins with those that the state lacks."""
+        new = self.new_partitions(sight, starting_offsets)
+        self.require_empty(sight, new)
         for name, topic in sight.sources.items():
             if name not in sight.targets:
                 self.new_topics.create(name, topic.name)
             elif sight.targets[name].partitions < topic.partitions:
                 self.target.create_partitions(name, topic.partitions)
-        if new := self.new_partitions(sight, starting_offsets):
+        if new:
             self.writer.begin(new, adopt=self.adopt)
 
     def new_partitions(self, sight: Sight, starting_offsets: str) -> dict[TopicPartition, Beginning]:
@@ -97,6 +99,12 @@ class Mirror:
                 first = chosen_offset(starting_offsets, topic.name, partition, *ends)
                 found[name, partition] = Beginning(topic.name, topic.id, first, ends.end)
         return found
+
+    def require_empty(self, sight: Sight, new: Mapping[TopicPartition, Beginning]) -> None:
+        """Raises Failure if a partition to begin with holds records, unless they are to be adopted."""
+        there = [key for key in new if key[0] in sight.targets and key[1] < sight.targets[key[0]].partitions]
+        if there and not self.adopt and (held := self.writer.held(there)):
+            raise self.writer.not_empty(held[0])
 
     def skip_lost(self, sight: Sight, *, fail: bool) -> None:
         """Retention at the source may have been faster than this mirror."""

@@ -35,6 +35,12 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         yield process
 
 
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is dying here whose last requests could be on their way."""
+    monkeypatch.setattr("barnabas.pipelines.recovery.SETTLED_S", 0.05)
+
+
 class Mirroring:
     """The job between two brokers, always with the same checkpoint."""
 

@@ -29,6 +29,12 @@ SHAPES = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is dying here whose last requests could be on their way."""
+    monkeypatch.setattr("barnabas.pipelines.recovery.SETTLED_S", 0.05)
+
+
 class Archived:
     """The topic `name` and its archive."""
 
