@@ -33,13 +33,6 @@ def _add_target(group: "argparse._ArgumentGroup") -> None:
         help="such settings from a properties file",
     )
     group.add_argument(
-        "--target-kafka-config",
-        action=options.ReadSettings,
-        dest="target_kafka",
-        metavar="FILE",
-        help="such settings from a properties file",
-    )
-    group.add_argument(
         "--timeout",
         type=options.duration,
         default=timedelta(minutes=10),
