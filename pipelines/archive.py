@@ -21,7 +21,7 @@ from barnabas.pipelines.cluster import Cluster
 from barnabas.pipelines.folder import open_folder
 from barnabas.pipelines.launch import launch
 from barnabas.pipelines.position import Topics
-from barnabas.pipelines.positioned_stream import Batch, PositionedStream, look, start_from
+from barnabas.pipelines.positioned_stream import LOST, Batch, PositionedStream, check_all_written, look, start_from
 from barnabas.pipelines.progress import Counts
 
 
@@ -64,13 +64,14 @@ class ArchiveJob:
 
     def each_batch(self, batch: Batch) -> Counts:
         folder, how = self.writer.folder.uri(self.writer.batch_staging()), self.options.partition_by
-        stage(batch.rows, folder, partition_by=how, compression=self.options.compression)
+        written = stage(batch.rows, folder, partition_by=how, compression=self.options.compression)
         files = staged_files(self.spark, folder, partition_by=how)
+        check_all_written(written, sum(file.records for file in files), folder)
         topics = batch.advanced()
         lost = self._lost(files, topics)
         self.writer.commit(files, topics, lost)
-        figures = {"files": len(files), "bytes": sum(file.size_bytes for file in files), "offsets lost": lost}
-        return Counts(rows_out=sum(file.records for file in files), figures=figures)
+        figures = {"files": len(files), "bytes": sum(file.size_bytes for file in files), LOST: lost}
+        return Counts(rows_out=written, figures=figures)
 
     def _lost(self, files: Sequence[ArchivedFile], topics: Topics) -> int:
         """Offsets that the batch should have had and that the topic no longer has.

@@ -1,6 +1,6 @@
 """The Parquet files of one batch: written to the staging folder, then read back to know what is in them."""
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from barnabas.pipelines.archive_log import ArchivedFile
@@ -11,16 +11,17 @@ FOLDERS = {"day": {"date": "yyyy-MM-dd"}, "hour": {"date": "yyyy-MM-dd", "hour":
 COLUMNS = ("key", "value", "headers", "partition", "offset", "timestamp", "timestampType")
 
 
-def stage(batch: DataFrame, folder: str, *, partition_by: str, compression: str) -> None:
-    """Each task reads a range of one partition and writes it, in order, to its own files: nothing is shuffled."""
+def stage(batch: DataFrame, folder: str, *, partition_by: str, compression: str) -> int:
+    """The number of rows. Each task writes the range that it reads, in order, to its own files: nothing is shuffled."""
     # Spark's default for timestamps is INT96, which only Spark and its relatives still write.
     batch.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     batch.sparkSession.conf.set("spark.sql.session.timeZone", "UTC")
     times = {name: F.date_format("timestamp", pattern) for name, pattern in FOLDERS[partition_by].items()}
     rows = batch.select(*COLUMNS, "topic", *(column.alias(name) for name, column in times.items()))
-    rows.sortWithinPartitions("topic", *times, "offset").write.partitionBy("topic", *times).option(
-        "compression", compression
-    ).parquet(folder)
+    seen = Observation()
+    rows = rows.observe(seen, F.count("*").alias("rows")).sortWithinPartitions("topic", *times, "offset")
+    rows.write.partitionBy("topic", *times).option("compression", compression).parquet(folder)
+    return int(seen.get["rows"])
 
 
 def staged_files(spark: SparkSession, folder: str, *, partition_by: str) -> tuple[ArchivedFile, ...]:

@@ -11,11 +11,13 @@ from barnabas.pipelines.failure import Failure
 from barnabas.pipelines.options import source_settings
 from barnabas.pipelines.own_checkpoint import OwnCheckpoint
 from barnabas.pipelines.position import Offsets, Start, Topics, advance, changed, check_nothing_lost, resume
-from barnabas.pipelines.progress import Counts
+from barnabas.pipelines.progress import Counts, Progress
 from barnabas.pipelines.single_writer import SingleWriter
 from barnabas.pipelines.stream import run_stream
 
 STARTS = 3
+LOST = "offsets lost"
+"""The figure that counts what was gone before it was read."""
 
 
 class View(NamedTuple):
@@ -90,9 +92,12 @@ class PositionedStream:
         self.checkpoint.begin()
         settings = {**source_settings(self.options), "startingOffsets": start.starting_offsets()}
         frame = self.spark.readStream.format("kafka").options(**settings).load()
+        own = argparse.Namespace(**{**vars(self.options), "checkpoint": self.checkpoint.uri})
+        progress = Progress(self.writer.job)
+        if start.lost:
+            progress.summary.figures[LOST] = sum(start.lost.values())
         try:
-            own = argparse.Namespace(**{**vars(self.options), "checkpoint": self.checkpoint.uri})
-            run_stream(frame, self._each_batch, own, name=self.writer.job)
+            run_stream(frame, self._each_batch, own, name=self.writer.job, progress=progress)
         finally:
             self.checkpoint.remove()
 
@@ -108,7 +113,10 @@ class PositionedStream:
             # All was read before this answer comes: with the ids of before, these are the topics that were read.
             return advance(self.writer.topics, ends, before, self.cluster.topics(names))
 
-        return self.each_batch(Batch(rows, ends, advanced))
+        try:
+            return self.each_batch(Batch(rows, ends, advanced))
+        except OSError as error:
+            raise Failure(f"{self.writer.folder.uri()} cannot be written: {error.strerror}") from error
 
     def _explain(self) -> None:
         """Raises what is behind a failure, if we know more about it than Spark does."""
@@ -121,6 +129,14 @@ class PositionedStream:
 
     def _partitions_are(self, topics: Topics) -> bool:
         return _partitions(look(self.cluster, self.options).topics) == _partitions(topics)
+
+
+def check_all_written(written: int, found: int, folder: str) -> None:
+    """A position moves only past rows that are there: executors may have written them to a disk of their own."""
+    if written != found:
+        raise Failure(
+            f"{written} rows were written to {folder}, {found} are there: it must be a folder that all executors share"
+        )
 
 
 def _partitions(topics: Mapping[str, Topic] | Topics) -> dict[str, int]:

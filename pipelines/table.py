@@ -13,7 +13,7 @@ from barnabas.pipelines.cluster import Cluster
 from barnabas.pipelines.failure import Failure
 from barnabas.pipelines.folder import open_folder
 from barnabas.pipelines.launch import launch
-from barnabas.pipelines.positioned_stream import Batch, PositionedStream, look, start_from
+from barnabas.pipelines.positioned_stream import Batch, PositionedStream, check_all_written, look, start_from
 from barnabas.pipelines.progress import Counts
 from barnabas.pipelines.table_merge import SCHEMA, merge
 from barnabas.pipelines.table_writer import TableWriter
@@ -77,9 +77,11 @@ class TableJob:
             F.count_if(F.col("key").isNotNull() & F.col("value").isNull()).alias("tombstones"),
         )
         target = self.writer.folder.uri(self.writer.next_path())
-        table = merge(self._table(session), records, self._files(batch))
+        written = Observation()
+        table = merge(self._table(session), records, self._files(batch)).observe(written, F.count("*").alias("rows"))
         table.write.option("compression", self.options.compression).parquet(target)
-        rows, sizes = self._written(target)
+        rows, sizes = self._found(target)
+        check_all_written(written.get["rows"], rows, target)
         self.writer.commit(list(sizes), batch.advanced(), rows=rows, size_bytes=sum(sizes.values()))
         figures = {"tombstones": seen.get["tombstones"], "without key": seen.get["without_key"]}
         return Counts(rows_out=rows, figures=figures)
@@ -94,7 +96,7 @@ class TableJob:
         arrived = sum(end - known.get(key, 0) for key, end in batch.ends.items())
         return 1 + (self.writer.latest.rows + arrived) // ROWS_PER_FILE
 
-    def _written(self, folder: str) -> tuple[int, dict[str, int]]:
+    def _found(self, folder: str) -> tuple[int, dict[str, int]]:
         """Read back: the number of rows, and the size of each file."""
         found = (
             self.spark.read.schema(SCHEMA)

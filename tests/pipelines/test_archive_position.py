@@ -7,6 +7,7 @@ import pytest
 from barnabas.pipelines.cluster import Topic
 from barnabas.pipelines.failure import Failure
 from barnabas.pipelines.position import TopicState, advance, changed, check_nothing_lost, resume
+from barnabas.pipelines.positioned_stream import check_all_written
 
 ORDERS = {"orders": Topic("orders", "id-1", 2, {})}
 BEGIN = {("orders", 0): 10, ("orders", 1): 0}
@@ -82,6 +83,12 @@ def test_a_batch_counts_only_if_its_topics_are_the_same_all_the_time(
 ) -> None:
     with pytest.raises(Failure, match=said):
         advance(position, {("orders", 0): 5}, before, after)
+
+
+def test_a_position_does_not_move_past_rows_that_are_not_there() -> None:
+    check_all_written(7, 7, "file:///out")
+    with pytest.raises(Failure, match=r"7 rows were written to file:///out, 3 are there: .* all executors share"):
+        check_all_written(7, 3, "file:///out")
 
 
 def test_a_batch_changes_the_positions_of_what_it_read() -> None:
