@@ -3,14 +3,12 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from barnabas.pipelines.archive_log import ArchivedFile
 from barnabas.pipelines.copying import Chunk
-from barnabas.pipelines.explain import explain
+from barnabas.pipelines.explain import SPARK_ERRORS, explain
 from barnabas.pipelines.failure import Failure
 from barnabas.pipelines.folder import Folder
 from barnabas.pipelines.ordered_sink import with_timestamp_header
@@ -54,20 +52,19 @@ class ArchiveSource:
         self.part = part
         self.topic = topic
         self.timestamp_header = timestamp_header
-        partitions = sorted({file.partition for file in self.files})
-        self.spans = {partition: part.offsets(partition, self._archived(partition)) for partition in partitions}
+        self.spans = {partition: part.offsets(partition, span) for partition, span in _archived(self.files).items()}
 
     def leave_out_missing(self, *, fail: bool) -> int:
         """Whole days may have been removed from the archive. Returns how many records were in such files."""
         chosen = [file for file in self.files if _overlap(file, self.spans[file.partition])]
-        missing = [file for file in chosen if not self.archive.exists(file.path)]
+        missing = {file.path: file.records for file in chosen if not self.archive.exists(file.path)}
         if missing and fail:
             raise Failure(
-                f"{len(missing)} files are gone from the archive, the first is {missing[0].path}: choose a part without"
-                " them (--from-offset, --from-time), or restore what is left with --fail-on-data-loss false"
+                f"{len(missing)} files are gone from the archive, the first is {next(iter(missing))}: choose a part"
+                " without them (--from-offset, --from-time), or restore what is left with --fail-on-data-loss false"
             )
-        self.files = [file for file in chosen if file not in missing]
-        return sum(file.records for file in missing)
+        self.files = [file for file in chosen if file.path not in missing]
+        return sum(missing.values())
 
     def rows(self, chunk: Chunk) -> DataFrame:
         spans = {partition: span for (_, partition), span in chunk.items()}
@@ -89,22 +86,23 @@ class ArchiveSource:
 
     def chosen(self) -> dict[int, Chosen]:
         """By partition; those of which nothing is chosen are left out."""
-        counted = [file for file in self.files if self._is_whole(file)]
-        found = [(file.partition, file.first_offset, file.last_offset, file.records) for file in counted]
-        if rest := [file for file in self.files if file not in counted]:
+        found = [(file.partition, file.first_offset, file.last_offset, file.records) for file in self._whole(True)]
+        if rest := self._whole(False):
             rows = self._records(self.spans, rest).groupBy("partition")
             try:
                 found += rows.agg(F.min("offset"), F.max("offset"), F.count("*")).collect()
-            except (PySparkException, Py4JJavaError) as error:
+            except SPARK_ERRORS as error:
                 raise explain(error) from error
-        return {
-            partition: Chosen(
-                min(first for at, first, _, _ in found if at == partition),
-                max(last for at, _, last, _ in found if at == partition),
-                sum(records for at, _, _, records in found if at == partition),
+        sums: dict[int, Chosen] = {}
+        for partition, first, last, records in found:
+            known = sums.get(partition, Chosen(first, last, 0))
+            sums[partition] = Chosen(
+                min(first, known.first_offset), max(last, known.last_offset), records + known.records
             )
-            for partition in sorted({at for at, *_ in found})
-        }
+        return dict(sorted(sums.items()))
+
+    def _whole(self, whole: bool) -> list[ArchivedFile]:
+        return [file for file in self.files if self._is_whole(file) == whole]
 
     def _is_whole(self, file: ArchivedFile) -> bool:
         """Whether all its records are chosen, so that the log tells what is in it."""
@@ -121,8 +119,8 @@ class ArchiveSource:
 
     def _within(self, spans: dict[int, range]) -> Column:
         offset, partition = F.col("offset"), F.col("partition")
-        starts = F.create_map(*(F.lit(n) for key, span in spans.items() for n in (key, span.start)))
-        stops = F.create_map(*(F.lit(n) for key, span in spans.items() for n in (key, span.stop)))
+        starts = F.create_map(*(lit for key, span in spans.items() for lit in (F.lit(key), _long(span.start))))
+        stops = F.create_map(*(lit for key, span in spans.items() for lit in (F.lit(key), _long(span.stop))))
         within = (offset >= starts[partition]) & (offset < stops[partition])
         if self.part.from_time is not None:
             within &= F.col("timestamp") >= F.lit(self.part.from_time)
@@ -130,10 +128,19 @@ class ArchiveSource:
             within &= F.col("timestamp") < F.lit(self.part.to_time)
         return within
 
-    def _archived(self, partition: int) -> range:
-        files = [file for file in self.files if file.partition == partition]
-        return range(min(file.first_offset for file in files), max(file.last_offset for file in files) + 1)
+
+def _archived(files: Iterable[ArchivedFile]) -> dict[int, range]:
+    """The offsets of each partition, from the first to the last."""
+    found: dict[int, range] = {}
+    for file in files:
+        known = found.get(file.partition, range(file.first_offset, file.last_offset + 1))
+        found[file.partition] = range(min(known.start, file.first_offset), max(known.stop, file.last_offset + 1))
+    return found
 
 
 def _overlap(file: ArchivedFile, span: range) -> bool:
     return bool(span) and file.first_offset < span.stop and file.last_offset >= span.start
+
+
+def _long(number: int) -> Column:
+    return F.lit(number).cast("long")

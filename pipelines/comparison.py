@@ -31,8 +31,11 @@ class Mismatch(Exception):
 
 def fingerprint() -> Column:
     """Of key, value and headers. The hash passes over nulls, so whether there is one is hashed too."""
-    headers = F.transform("headers", lambda header: F.struct(header["key"], header["value"].isNull(), header["value"]))
-    return F.xxhash64(F.col("key").isNull(), "key", F.col("value").isNull(), "value", F.size("headers"), headers)
+    headers = F.transform(
+        F.coalesce("headers", F.expr("array()")),
+        lambda header: F.struct(header["key"], header["value"].isNull(), header["value"]),
+    )
+    return F.xxhash64(F.col("key").isNull(), "key", F.col("value").isNull(), "value", F.size(headers), headers)
 
 
 def next_offsets(
@@ -53,15 +56,14 @@ def next_offsets(
 
 
 def _matched(source: DataFrame, target: DataFrame, spans: Mapping[TopicPartition, range]) -> DataFrame:
-    """By topic and partition: how many records of the source were looked at, the last one's offset, and the first index
-    at which the target has another one (or null). All of it after a single shuffle."""
+    """By topic and partition: how many records of the source were looked at (rows), the offset of the last one (last),
+    and the first index at which the target has another one (wrong, or null). All of it after a single shuffle.
+    """
     columns = ("topic", "partition", "offset", fingerprint().alias("fingerprint"))
     both = source.select(*columns, F.lit(False).alias("held")).union(target.select(*columns, F.lit(True).alias("held")))
     in_order = Window.partitionBy("topic", "partition", "held").orderBy("offset")
-    start, length = (
-        _looked_up({key: span.start for key, span in spans.items()}),
-        _looked_up({key: len(span) for key, span in spans.items()}),
-    )
+    start = _looked_up({key: span.start for key, span in spans.items()})
+    length = _looked_up({key: len(span) for key, span in spans.items()})
     index = F.when(F.col("held"), F.col("offset") - start).otherwise(F.row_number().over(in_order) - 1)
     indexed = both.repartition("topic", "partition").withColumn("index", index).where(F.col("index") < length)
     pairs = indexed.groupBy("topic", "partition", "index").agg(
@@ -77,8 +79,10 @@ def _matched(source: DataFrame, target: DataFrame, spans: Mapping[TopicPartition
 
 def _looked_up(numbers: Mapping[TopicPartition, int]) -> Column:
     """The number of the row's topic and partition."""
-    words = [F.lit(word) for (topic, partition), number in numbers.items() for word in (f"{topic}-{partition}", number)]
-    return F.create_map(*words)[F.concat_ws("-", "topic", "partition")]
+    pairs = (
+        (F.lit(f"{topic}-{partition}"), F.lit(number).cast("long")) for (topic, partition), number in numbers.items()
+    )
+    return F.create_map(*(lit for pair in pairs for lit in pair))[F.concat_ws("-", "topic", "partition")]
 
 
 def next_offsets_if_compacted(

@@ -104,10 +104,9 @@ class ExactWriter:
 
     def adopt(self, until: Mapping[TopicPartition, int]) -> None:
         """The checkpoint may be an old copy: what was written since is known by its contents."""
-        places = self.state.places()
-        if places and not self.state.writing:
-            ends = self.target.cluster.end_offsets(self.state.topics)
-            self._compare({key: until[key] for key, place in places.items() if key in until and ends[key] > place.end})
+        places = {key: place for key, place in self.state.places().items() if key in until}
+        ends = self.target.cluster.end_offsets({topic for topic, _ in places})
+        self._compare({key: until[key] for key, place in places.items() if ends[key] > place.end})
 
     def _compare(self, until: Mapping[TopicPartition, int]) -> None:
         """Goes on behind what the target has, as if a run had died while it wrote up to these source offsets."""

@@ -161,6 +161,8 @@ def _finder(
         found = source.topics(wanted, given.topic_pattern, configs=False)
         if missing := sorted(set(wanted or ()) - set(found)):
             raise Failure(f"{source.bootstrap_servers} has no topic {missing[0]}: check --topic")
+        if wanted is not None and (idle := sorted(set(given.rename) - set(wanted))):
+            raise Failure(f"--rename {idle[0]}=…: {idle[0]} is not one of the topics to copy")
         by_target = names.by_target(found)
         if same_cluster:
             require_no_loop(by_target, is_read)

@@ -128,12 +128,16 @@ class Mirror:
         return next_chunk({key: place.next for key, place in self.state.places().items()}, until, limit)
 
     def resume(self) -> None:
-        self.source.names.update({name: topic.source for name, topic in self.state.topics.items()})
+        """Goes on behind what the run before this one wrote, if it died; or behind all that is there, to adopt it."""
+        sight = self.look()
+        for name in {name for name, _ in self.state.writing} - set(sight.sources):
+            raise Failure(
+                f"{self.state.topics[name].source} was being copied when the last run died, and now it is not there or"
+                f" not one of the topics to copy; to go on without it, run with --start-over {name}"
+            )
         self.writer.resume()
-        if self.adopt and self.state.topics:
-            ends = self.source.cluster.end_offsets(self.source.names.values())
-            known = self.state.places()
-            self.writer.adopt({key: ends[self.source.names[key[0]], key[1]] for key in known})
+        if self.adopt:
+            self.writer.adopt({key: ends.end for key, ends in sight.ends.items()})
 
 
 def start_over(name: str) -> str:
