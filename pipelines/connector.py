@@ -89,7 +89,10 @@ def _jars_in(folder: Path, spark: Spark) -> list[Path]:
 
 def _fetch(spark: Spark, cache: Path, conf: Mapping[str, str], log_file: Path) -> None:
     print(f"fetching Spark's Kafka connector {spark.version}, once", file=sys.stderr, flush=True)
-    cache.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        cache.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Failure(f"{cache.parent}: {error.strerror}; set XDG_CACHE_HOME, or name --jars-folder") from error
     with tempfile.TemporaryDirectory(prefix=f"{cache.name}.part-", dir=cache.parent) as work:
         resolved = _resolve(spark, Path(work), conf, log_file)
         half = Path(work, "whole")

@@ -13,7 +13,13 @@ from pyspark.errors import PySparkException
 
 from barnabas.pipelines.failure import Failure
 
-SPARK_ERRORS = (PySparkException, Py4JJavaError)
+SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
+"""The last is py4j's, who finds nobody where the JVM was: we have no other connections."""
+
+JVM_GONE = (
+    "Spark's JVM is gone: it was killed, or the machine ran out of memory; --conf spark.driver.memory=… says how much "
+    "it may use"
+)
 
 GO_ON = "--fail-on-data-loss false goes on with what is left"
 ANEW = "start anew with a new --checkpoint"
@@ -118,12 +124,21 @@ def explain(error: BaseException, brokers: str = "") -> Failure:
 
 
 def known_cause(error: BaseException, brokers: str = "") -> str | None:
+    if _is_cut_off(error):
+        return JVM_GONE
     text = "\n".join(_messages(error))
     for known in KNOWN:
         if found := re.search(known.pattern, text, re.DOTALL):
             groups = {name.rstrip("_"): value for name, value in found.groupdict().items() if value is not None}
             return known.explanation.format(brokers=f" at {brokers}" if brokers else "", **groups)
     return None
+
+
+def _is_cut_off(error: BaseException) -> bool:
+    """py4j raises its general error if no answer comes, and if there is no such method; then it has a trace."""
+    if isinstance(error, ConnectionError):
+        return True
+    return isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError) and "Trace:" not in str(error)
 
 
 def innermost(error: BaseException) -> str:

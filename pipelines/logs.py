@@ -8,18 +8,21 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from barnabas.pipelines.failure import Failure
+
 LOG4J = Path(__file__).with_name("log4j2.properties")
 KEPT_PER_JOB = 20
 
 
 def new_log_file(job: str, given: str | None) -> Path:
     """The file that the user named, or a new one in the state folder; the oldest of this job's files go."""
+    folder = state_folder() if given is None else Path(given).absolute().parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Failure(f"{folder}: {error.strerror}; name another file with --log-file") from error
     if given is not None:
-        path = Path(given).absolute()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path
-    folder = state_folder()
-    folder.mkdir(parents=True, exist_ok=True)
+        return Path(given).absolute()
     for old in sorted(folder.glob(f"{job}-*.log"))[: -KEPT_PER_JOB + 1]:
         for rolled in folder.glob(f"{old.name}*"):
             rolled.unlink(missing_ok=True)
@@ -37,7 +40,7 @@ def java_options(log_file: Path) -> str:
 
 def write_details(log_file: str | None, error: BaseException) -> None:
     """The whole story of an error that the terminal told in one line."""
-    if log_file is None:
+    if log_file is None or not Path(log_file).parent.is_dir():
         return
     with Path(log_file).open("a") as log:
         log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} the job failed\n")

@@ -8,6 +8,7 @@ On a terminal the line is written over itself; elsewhere it is a line now and th
 """
 
 import json
+import os
 import shutil
 import sys
 import time
@@ -134,10 +135,17 @@ class Progress:
             return
         self._told = now
         if self._in_place:
-            width = shutil.get_terminal_size().columns - 1  # the last column would wrap on some terminals
+            width = self._columns() - 1  # the last column would wrap on some terminals
             self._write(CLEAR + (line if len(line) <= width else f"{line[: width - 1]}…"))
         else:
             self._write(f"{datetime.fromtimestamp(now).astimezone().isoformat(timespec='seconds')} {line}\n")
+
+    def _columns(self) -> int:
+        """Of the terminal that is written to: stdout may be a file."""
+        try:
+            return os.get_terminal_size(self._output.fileno()).columns
+        except (OSError, ValueError):
+            return shutil.get_terminal_size().columns
 
     def _write(self, text: str) -> None:
         """Who has closed stderr does not listen."""

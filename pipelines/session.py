@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines import gateway, logs
 from barnabas.pipelines.connector import connector_jars, installed_spark
+from barnabas.pipelines.explain import SPARK_ERRORS, innermost
 from barnabas.pipelines.failure import Failure
 from barnabas.pipelines.requirements import require_java
 
@@ -57,7 +57,10 @@ def session(name: str, options: argparse.Namespace) -> Iterator[SparkSession]:
 
 
 def _close(spark: SparkSession, launched: Any) -> None:
-    spark.stop()
+    try:
+        spark.stop()
+    except SPARK_ERRORS:
+        pass  # the JVM has died, and nobody listens any more
     gateway.close(launched)
 
 
@@ -97,9 +100,10 @@ def _is_local(master: str) -> bool:
 def _context(launched: Any, conf: SparkConf) -> SparkContext:
     try:
         context = SparkContext(conf=conf, gateway=launched)
-    except Py4JJavaError as error:
+    except SPARK_ERRORS as error:
+        failure = Failure(f"Spark did not start: {innermost(error)}")
         gateway.close(launched)
-        raise Failure(f"Spark did not start: {error.java_exception.getMessage()}") from error
+        raise failure from error
     if threading.current_thread() is threading.main_thread():
         # pyspark's own handler would cancel the running jobs, a batch in its middle.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -114,7 +118,7 @@ def _submitted_session(name: str, options: argparse.Namespace) -> SparkSession:
     jvm: Any = spark._jvm
     try:
         jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(SOURCE_CLASS)
-    except Py4JJavaError as error:
+    except SPARK_ERRORS as error:
         scala = ".".join(jvm.scala.util.Properties.versionNumberString().split(".")[:2])
         connector = f"org.apache.spark:spark-sql-kafka-0-10_{scala}:{spark.version}"
         raise Failure(f"Spark's Kafka connector is missing: add --packages {connector} to spark-submit") from error

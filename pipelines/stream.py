@@ -64,8 +64,8 @@ def observe_newest(frame: DataFrame) -> DataFrame:
 
 def _check_topics(spark: SparkSession, options: argparse.Namespace) -> None:
     """Spark would find out only after it has planned a batch of the wrong topics, and the checkpoint would keep it."""
-    named = getattr(options, "topic", [])
-    if not named or not options.fail_on_data_loss:
+    named = getattr(options, "topic", None)
+    if not isinstance(named, list) or not named or not options.fail_on_data_loss:
         return
     try:
         read = last_offsets(Files(spark, options.checkpoint)) or {}
@@ -140,12 +140,19 @@ class _Query:
                 if stop.is_set:
                     self._stop_when_safe()
         except Exception:
-            self.query.stop()  # if it still runs, it was not Spark that failed
+            self._stop_if_it_runs()
             if self.batches.error is None:
                 raise
             if not isinstance(self.batches.error, _Refused):
                 raise self.batches.error from None
         self._tell()
+
+    def _stop_if_it_runs(self) -> None:
+        """It may be that not Spark has failed but we have."""
+        try:
+            self.query.stop()
+        except SPARK_ERRORS:
+            pass  # the JVM is gone, and the query with it
 
     def _stop_when_safe(self) -> None:
         if self.batches.running is None and self.batches.done <= self.committed:

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines import options, session
-from tests.pipelines.jobs import JVM_OPTIONS
+from tests.pipelines.jobs import DRIVER_OPTIONS
 from tests.pipelines.records import create_topic
 from tests.processes.broker_process import BrokerProcess
 
@@ -23,7 +23,7 @@ FAST_CONF = {
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
     "spark.driver.memory": "768m",
-    "spark.driver.extraJavaOptions": JVM_OPTIONS,
+    "spark.driver.extraJavaOptions": DRIVER_OPTIONS,
     "spark.sql.streaming.pollingDelay": "5ms",
 }
 

@@ -18,10 +18,13 @@ LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 TIMEOUT_S = 120
 JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A test never runs long enough for more compilation."""
+CLASSES = ROOT / ".cache" / f"spark-classes-{pyspark.__version__}" / "classes.jsa"
+DRIVER_OPTIONS = f"{JVM_OPTIONS} -XX:SharedArchiveFile={CLASSES}" if CLASSES.exists() else JVM_OPTIONS
+"""Classes that are mapped need not be loaded: a session opens in half the time."""
 QUICK = {
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "768m",
-    "spark.driver.extraJavaOptions": JVM_OPTIONS,
+    "spark.driver.extraJavaOptions": DRIVER_OPTIONS,
     "spark.executor.memory": "768m",
     "spark.sql.streaming.pollingDelay": "5ms",
 }

@@ -97,6 +97,12 @@ def test_without_a_repository_and_a_cache_one_line_says_what_to_do(
     assert list(cache.parent.iterdir()) == []
 
 
+def test_a_cache_that_cannot_be_is_told(spark_version: Spark, cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "cache").touch()
+    with pytest.raises(Failure, match=f"{tmp_path}/cache/barnabas: .*; set XDG_CACHE_HOME, or name --jars-folder"):
+        connector_jars(spark_version, None, {}, tmp_path / "log")
+
+
 def test_a_folder_of_jars_is_used_as_it_is(spark_version: Spark, tmp_path: Path) -> None:
     assert {jar.name for jar in connector_jars(spark_version, None, {}, tmp_path / "log")} == {
         jar.name for jar in JARS.glob("*.jar")

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from barnabas.pipelines import options as common
 from barnabas.pipelines.connector import installed_spark
+from barnabas.pipelines.failure import Failure
 from barnabas.pipelines.logs import KEPT_PER_JOB, new_log_file, state_folder
 from barnabas.pipelines.session import session_settings
 from tests.pipelines.conftest import JARS
@@ -72,6 +74,12 @@ def test_log_files_have_a_folder_of_their_own_and_the_oldest_go(
     assert len(left) == KEPT_PER_JOB + 1
 
 
+def test_a_log_file_that_cannot_be_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(Failure, match=f"{tmp_path}/file: .*; name another file with --log-file"):
+        new_log_file("archive", str(tmp_path / "file" / "log"))
+
+
 def test_ctrl_c_finishes_the_batch_and_the_terminal_shows_only_our_lines(
     broker: BrokerProcess, new_topic: NewTopic, tmp_path: Path
 ) -> None:
@@ -107,6 +115,18 @@ def test_a_second_ctrl_c_ends_a_job_at_once(broker: BrokerProcess, new_topic: Ne
         assert job.wait(15) == 130
     assert job.output() == f"{STOPPING}\n"
     assert not any(Path(f"/proc/{pid}").exists() for pid in jvm)
+
+
+def test_a_jvm_that_is_killed_is_told(broker: BrokerProcess, new_topic: NewTopic, tmp_path: Path) -> None:
+    topic, out = new_topic(), tmp_path / "out"
+    produce(broker.bootstrap_servers, topic, [Record(value=b"x")] * 3)
+    with running_job(tmp_path / "job", *words(broker, topic, tmp_path), "--batch-lasts", "1h", module=JOB) as job:
+        job.wait_until(lambda: out.exists() and "begin 0" in out.read_text())
+        for pid in children(job.pid):
+            os.kill(pid, signal.SIGKILL)
+        assert job.wait(15) == 1
+    assert job.output().startswith("barnabas pipeline counting: Spark's JVM is gone: it was killed, or ")
+    assert job.output().count("\n") == 1
 
 
 def test_under_spark_submit_a_missing_connector_is_told(tmp_path: Path) -> None:
