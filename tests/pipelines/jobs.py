@@ -62,18 +62,6 @@ class Job:
             assert time.monotonic() < deadline, f"it did not happen in time:\n{self.output()}\n{self.log()[-4000:]}"
             time.sleep(0.05)
 
-    def executors(self) -> list[int]:
-        """All processes of the job are in its group."""
-        found = []
-        for entry in Path("/proc").iterdir():
-            try:
-                ours = entry.name.isdecimal() and os.getpgid(int(entry.name)) == self.pid
-                if ours and b"CoarseGrainedExecutorBackend" in (entry / "cmdline").read_bytes():
-                    found.append(int(entry.name))
-            except OSError:
-                continue  # it has ended in between
-        return sorted(found)
-
     def interrupt(self) -> None:
         """Ctrl-C at a terminal, which goes to the whole process group."""
         os.killpg(self.process.pid, signal.SIGINT)

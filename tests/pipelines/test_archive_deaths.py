@@ -29,8 +29,8 @@ def test_whatever_is_killed_every_offset_is_archived_once(
         job.wait_until(lambda: any(staging.glob("*/*/_temporary")))
         os.kill(own_broker.pid, signal.SIGSTOP)  # the tasks cannot end now
         try:
-            job.wait_until(lambda: len(connected(job.executors(), own_broker.port)) == 2)
-            os.kill(job.executors()[0], signal.SIGKILL)
+            job.wait_until(lambda: len(connected(executors(job), own_broker.port)) == 2)
+            os.kill(executors(job)[0], signal.SIGKILL)
         finally:
             os.kill(own_broker.pid, signal.SIGCONT)
         job.wait_until(archived(output, 50))
@@ -65,6 +65,19 @@ def archived(output: Path, count: int) -> Callable[[], bool]:
         return seen == expected(count)
 
     return all_there
+
+
+def executors(job: Job) -> list[int]:
+    """All processes of the job are in its group."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            ours = entry.name.isdecimal() and os.getpgid(int(entry.name)) == job.pid
+            if ours and b"CoarseGrainedExecutorBackend" in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue  # it has ended in between
+    return sorted(found)
 
 
 def connected(pids: list[int], port: int) -> list[int]:

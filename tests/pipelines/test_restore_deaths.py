@@ -10,6 +10,7 @@ from barnabas.pipelines import archive, restore
 from tests.pipelines.copies import Topic, is_writing, stopped
 from tests.pipelines.jobs import LOCAL_CLUSTER, running_job
 from tests.pipelines.records import create_topic
+from tests.pipelines.test_archive_deaths import executors
 from tests.processes.broker_process import BrokerProcess
 
 # A request for each record: no matter how fast the machine is, there is time to kill.
@@ -31,7 +32,7 @@ def test_a_killed_executor_ends_the_restore_and_the_next_run_completes_it(
     with running_job(tmp_path / "job", "pipeline", "restore", *words, *SLOW, master=LOCAL_CLUSTER, conf=retries) as job:
         job.wait_until(lambda: restored.count() > 500)
         with stopped(own_broker):  # no task can end now
-            for executor in job.executors():
+            for executor in executors(job):
                 os.kill(executor, signal.SIGKILL)
             job.wait_until(lambda: "Lost executor" in job.log())
         assert job.wait() == 1
