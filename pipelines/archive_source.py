@@ -61,7 +61,8 @@ class ArchiveSource:
         if missing and fail:
             raise Failure(
                 f"{len(missing)} files are gone from the archive, the first is {next(iter(missing))}: choose a part"
-                " without them (--from-offset, --from-time), or restore what is left with --fail-on-data-loss false"
+                " without them (--from-offset, --from-time), or restore what is left with --fail-on-data-loss false;"
+                " if the archive job died, run it again first: it moves what it had committed"
             )
         self.files = [file for file in chosen if file.path not in missing]
         return sum(missing.values())

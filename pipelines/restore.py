@@ -91,8 +91,7 @@ def _archived(folder: Folder, topic: str) -> Archived:
         there = ", ".join(sorted(latest.state.topics)) or "nothing"
         raise Failure(f"the archive {folder.uri()} has no topic {topic}; it has {there}")
     for commit in log.commits():
-        if commit.number < latest.number or log.settled(commit):
-            files.extend(file for file in commit.files if file.topic == topic)
+        files.extend(file for file in commit.files if file.topic == topic)
     known = latest.state.topics[topic]
     return Archived(known.id, max(known.next_offsets, default=-1) + 1, tuple(files))
 

@@ -144,6 +144,13 @@ def test_what_cannot_be_restored_is_refused(archived: Archived, tmp_path: Path) 
     assert "offset 1 of filled-0" in archived.fails("filled", "--adopt")
     assert "has no topic other; it has origin" in archived.fails("x", "--source-topic", "other")
     assert "is no archive" in archived.fails("x", "--archive", str(tmp_path))
+    removed = archived.folder / "topic=origin" / "date=2023-11-13"  # of the record that came late
+    removed.rename(tmp_path / "removed")
+    assert "1 files are gone from the archive" in archived.fails("holey")
+    archived.restore("holey", "--dry-run", "--from-time", "2023-11-14")
+    archived.restore("holey", "--fail-on-data-loss", "false")
+    (tmp_path / "removed").rename(removed)
+    assert archived.restored("holey") == expected(0, 1, 2, 3, 4, 5, 7)
 
 
 def test_offsets_of_a_part() -> None:
