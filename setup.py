@@ -15,5 +15,5 @@ folders = {package: folder.replace(".", "/") for package, folder in folders.item
 setup(
     packages=["barnabas", *folders],
     package_dir={"barnabas": "barnabas", **folders},
-    package_data={"barnabas.pipelines": ["*.properties"]},
+    package_data={"barnabas.pipelines.shared": ["*.properties"]},
 )

@@ -13,16 +13,23 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
-from barnabas.pipelines import options as common
-from barnabas.pipelines.archive_files import COMPRESSIONS, FOLDERS, stage, staged_files
-from barnabas.pipelines.archive_log import ArchivedFile, State
-from barnabas.pipelines.archive_writer import ArchiveWriter
-from barnabas.pipelines.cluster import Cluster
-from barnabas.pipelines.folder import open_folder
-from barnabas.pipelines.launch import launch
-from barnabas.pipelines.position import Topics
-from barnabas.pipelines.positioned_stream import LOST, Batch, PositionedStream, check_all_written, look, start_from
-from barnabas.pipelines.progress import Counts
+from barnabas.pipelines.parquet.archive_files import COMPRESSIONS, FOLDERS, stage, staged_files
+from barnabas.pipelines.parquet.archive_log import ArchivedFile, State
+from barnabas.pipelines.parquet.archive_writer import ArchiveWriter
+from barnabas.pipelines.parquet.positioned_stream import (
+    LOST,
+    Batch,
+    PositionedStream,
+    check_all_written,
+    look,
+    start_from,
+)
+from barnabas.pipelines.shared import options as common
+from barnabas.pipelines.shared.cluster import Cluster
+from barnabas.pipelines.shared.folder import open_folder
+from barnabas.pipelines.shared.launch import launch
+from barnabas.pipelines.shared.position import Topics
+from barnabas.pipelines.shared.progress import Counts
 
 
 def make_parser() -> argparse.ArgumentParser:

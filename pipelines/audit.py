@@ -9,16 +9,16 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from barnabas.pipelines import audit_checks as checks
-from barnabas.pipelines import options as shared
-from barnabas.pipelines.audit_compare import compare
-from barnabas.pipelines.audit_options import check_options, has_copy, is_part, make_parser
-from barnabas.pipelines.audit_page import as_html
-from barnabas.pipelines.audit_records import Extras, Range, Side, archive_side, topic_side
-from barnabas.pipelines.audit_report import Report, as_text
-from barnabas.pipelines.audit_shape import describe_keys, describe_sizes, describe_time
-from barnabas.pipelines.failure import Failure
-from barnabas.pipelines.launch import launch
+from barnabas.pipelines.audits import checks, order
+from barnabas.pipelines.audits.compare import compare
+from barnabas.pipelines.audits.options import check_options, has_copy, is_part, make_parser
+from barnabas.pipelines.audits.page import as_html
+from barnabas.pipelines.audits.records import Extras, Range, Side, archive_side, topic_side
+from barnabas.pipelines.audits.report import Report, as_text
+from barnabas.pipelines.audits.shape import describe_keys, describe_sizes, describe_time
+from barnabas.pipelines.shared import options as common
+from barnabas.pipelines.shared.failure import Failure
+from barnabas.pipelines.shared.launch import launch
 
 FOUND = 3
 
@@ -47,7 +47,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> int:
 def _source(spark: SparkSession, options: argparse.Namespace, part: Range, extras: Extras) -> Side:
     if options.archive is not None:
         return archive_side(spark, options.archive, options.topic, part, extras)
-    return topic_side(spark, shared.kafka_settings(options), options.topic, part, extras)
+    return topic_side(spark, common.kafka_settings(options), options.topic, part, extras)
 
 
 def _copy(spark: SparkSession, options: argparse.Namespace, source: Side) -> Side:
@@ -58,7 +58,7 @@ def _copy(spark: SparkSession, options: argparse.Namespace, source: Side) -> Sid
         part = Range.of_spans(name, source.spans)
     if options.copy_archive is not None:
         return archive_side(spark, options.copy_archive, options.topic, part, Extras())
-    settings = shared.kafka_settings(options)
+    settings = common.kafka_settings(options)
     if options.copy_bootstrap_servers is not None:
         settings["kafka.bootstrap.servers"] = options.copy_bootstrap_servers
     return topic_side(spark, settings, options.copy_topic, part, Extras())
@@ -93,16 +93,16 @@ def _describe(source: Side, report: Report, options: argparse.Namespace) -> None
 
 def _check(source: Side, report: Report, options: argparse.Namespace) -> None:
     if "gaps" in options.checks:
-        committed_only = shared.kafka_settings(options).get("kafka.isolation.level") == "read_committed"
+        committed_only = common.kafka_settings(options).get("kafka.isolation.level") == "read_committed"
         report.findings += checks.gaps(source, report.partitions, strict=options.strict, committed_only=committed_only)
     if "duplicates" in options.checks:
         by_id = options.id_field or (options.id_header and f"header {options.id_header}")
         report.findings += [*checks.offsets_twice(source), *checks.duplicates(source, report.partitions, by_id)]
     if "order" in options.checks:
         if options.sequence_field is not None:
-            report.findings += checks.sequences(source, options.sequence_field)
+            report.findings += order.sequences(source, options.sequence_field)
         else:
-            report.findings += checks.timestamps_going_back(source, report.partitions, options.tolerance)
+            report.findings += order.timestamps_going_back(source, report.partitions, options.tolerance)
 
 
 def _print_plan(source: Side, copy: Side | None) -> None:

@@ -15,22 +15,23 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from barnabas.pipelines import options
-from barnabas.pipelines.chunk_progress import ChunkProgress
-from barnabas.pipelines.cluster import Cluster, Topic
-from barnabas.pipelines.copying import Target
-from barnabas.pipelines.exact_write import ExactWriter
-from barnabas.pipelines.failure import Failure
-from barnabas.pipelines.folder import open_folder
-from barnabas.pipelines.launch import launch
-from barnabas.pipelines.mirror_dry_run import planned
-from barnabas.pipelines.mirror_options import make_parser, target_settings
-from barnabas.pipelines.mirror_rounds import Mirror, start_over
-from barnabas.pipelines.mirror_source import MirrorSource
-from barnabas.pipelines.mirror_topics import Names, NewTopics, require_no_loop
-from barnabas.pipelines.ordered_sink import sink_settings
-from barnabas.pipelines.stop_signal import StopSignal
-from barnabas.pipelines.write_state import State, StateLog, TopicPartition
+from barnabas.pipelines.copies.chunk_progress import ChunkProgress
+from barnabas.pipelines.copies.copying import Target
+from barnabas.pipelines.copies.exact_write import ExactWriter
+from barnabas.pipelines.copies.mirror_dry_run import planned
+from barnabas.pipelines.copies.mirror_options import make_parser, target_settings
+from barnabas.pipelines.copies.mirror_rounds import Mirror, start_over
+from barnabas.pipelines.copies.mirror_source import MirrorSource
+from barnabas.pipelines.copies.mirror_topics import Names, NewTopics, require_no_loop
+from barnabas.pipelines.copies.ordered_sink import sink_settings
+from barnabas.pipelines.copies.write_state import State, StateLog
+from barnabas.pipelines.shared import options
+from barnabas.pipelines.shared.cluster import Cluster, Topic
+from barnabas.pipelines.shared.failure import Failure
+from barnabas.pipelines.shared.folder import open_folder
+from barnabas.pipelines.shared.kafka_rows import TopicPartition
+from barnabas.pipelines.shared.launch import launch
+from barnabas.pipelines.shared.stop_signal import StopSignal
 
 __all__ = ["main", "make_parser", "run"]
 

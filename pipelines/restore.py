@@ -8,20 +8,21 @@ from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
-from barnabas.pipelines import options
-from barnabas.pipelines.archive_log import ArchivedFile, ArchiveLog
-from barnabas.pipelines.archive_source import ArchiveSource, Chosen
-from barnabas.pipelines.chunk_progress import ChunkProgress
-from barnabas.pipelines.cluster import Cluster, Topic
-from barnabas.pipelines.copying import Target, next_chunk
-from barnabas.pipelines.exact_write import Beginning, ExactWriter
-from barnabas.pipelines.failure import Failure
-from barnabas.pipelines.folder import Folder, open_folder
-from barnabas.pipelines.launch import launch
-from barnabas.pipelines.ordered_sink import sink_settings
-from barnabas.pipelines.restore_options import Part, make_parser
-from barnabas.pipelines.stop_signal import StopSignal
-from barnabas.pipelines.write_state import State, StateLog, TopicPartition
+from barnabas.pipelines.copies.archive_source import ArchiveSource, Chosen
+from barnabas.pipelines.copies.chunk_progress import ChunkProgress
+from barnabas.pipelines.copies.copying import Target, next_chunk
+from barnabas.pipelines.copies.exact_write import Beginning, ExactWriter
+from barnabas.pipelines.copies.ordered_sink import sink_settings
+from barnabas.pipelines.copies.restore_options import Part, make_parser
+from barnabas.pipelines.copies.write_state import State, StateLog
+from barnabas.pipelines.parquet.archive_log import ArchivedFile, ArchiveLog
+from barnabas.pipelines.shared import options
+from barnabas.pipelines.shared.cluster import Cluster, Topic
+from barnabas.pipelines.shared.failure import Failure
+from barnabas.pipelines.shared.folder import Folder, open_folder
+from barnabas.pipelines.shared.kafka_rows import TopicPartition
+from barnabas.pipelines.shared.launch import launch
+from barnabas.pipelines.shared.stop_signal import StopSignal
 
 __all__ = ["main", "make_parser", "run"]
 
@@ -116,10 +117,14 @@ class Restore:
     def check(self) -> None:
         """Raises Failure if the topic cannot take what was chosen."""
         known = self.writer.state.topics.get(self.topic)
-        if known is not None and (self.there is None or self.there.id != known.target_id):
-            raise Failure(f"{self.topic} was deleted since the last run; {_begin_again(self.topic)}")
         if self.there is None:
+            if known is not None:
+                raise Failure(
+                    f"{self.topic} was deleted since the last run; to restore it again, give a new --checkpoint"
+                )
             return
+        if known is not None and self.there.id != known.target_id:
+            raise Failure(f"{self.topic} was deleted since the last run and made again; {_begin_again(self.topic)}")
         needed = max(self.chosen, default=-1) + 1
         if self.there.partitions < needed:
             raise Failure(

@@ -11,19 +11,19 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from barnabas.pipelines import options as shared
-from barnabas.pipelines.dead_letters import DeadLetters, Unused
-from barnabas.pipelines.files import Files
-from barnabas.pipelines.folder import open_folder
-from barnabas.pipelines.launch import launch
-from barnabas.pipelines.offset_log import BatchRange, batch_range
-from barnabas.pipelines.progress import Counts, Progress
-from barnabas.pipelines.rollup_events import parse
-from barnabas.pipelines.rollup_options import Rollup, make_parser, rollup_of
-from barnabas.pipelines.rollup_output import ParquetOutput, check_checkpoint, make_checkpoint, send
-from barnabas.pipelines.rollup_plan import check_topics, print_plan
-from barnabas.pipelines.rollup_windows import roll_up
-from barnabas.pipelines.stream import observe_newest, run_stream
+from barnabas.pipelines.rollups.dead_letters import DeadLetters, Unused
+from barnabas.pipelines.rollups.events import parse
+from barnabas.pipelines.rollups.options import Rollup, make_parser, rollup_of
+from barnabas.pipelines.rollups.output import ParquetOutput, check_checkpoint, make_checkpoint, send
+from barnabas.pipelines.rollups.plan import check_topics, print_plan
+from barnabas.pipelines.rollups.windows import roll_up
+from barnabas.pipelines.shared import options as common
+from barnabas.pipelines.shared.files import Files
+from barnabas.pipelines.shared.folder import open_folder
+from barnabas.pipelines.shared.launch import launch
+from barnabas.pipelines.shared.offset_log import BatchRange, batch_range
+from barnabas.pipelines.shared.progress import Counts, Progress
+from barnabas.pipelines.shared.stream import observe_newest, run_stream
 
 QUERY = "rollup"
 SEEN = "seen"
@@ -66,7 +66,7 @@ def _say_what_is_left(progress: "StateProgress", options: argparse.Namespace) ->
 
 
 def _windows(spark: SparkSession, options: argparse.Namespace, rollup: Rollup) -> DataFrame:
-    records = observe_newest(spark.readStream.format("kafka").options(**shared.source_settings(options)).load())
+    records = observe_newest(spark.readStream.format("kafka").options(**common.source_settings(options)).load())
     # Tells whether a batch held anything that needs a second look.
     seen = (F.count("reason").alias("unreadable"), F.min(rollup.windows.first_end_micros()).alias("first_end"))
     parsed = parse(records, rollup.form).observe(SEEN, *seen)
@@ -87,12 +87,12 @@ class Batches:
 
     def __call__(self, windows: DataFrame, batch_id: int) -> Counts:
         windows = windows.persist()
+        # A run that died before Spark noted the batch may have done all of it: then it is only counted.
+        to_do = self.output is None or not self.output.holds(batch_id)
         try:
             count = windows.count()  # of all partitions, so that the state of all of them is written
-            if self.output is not None and self.output.holds(batch_id):
-                return Counts(rows_out=0)
-            unused = self._unused(batch_range(self.checkpoint, batch_id))
-            if count > 0:
+            unused = self._unused(batch_range(self.checkpoint, batch_id), send_letters=to_do)
+            if count > 0 and to_do:
                 self._give_out(windows, batch_id)
         finally:
             windows.unpersist()
@@ -101,20 +101,20 @@ class Batches:
     def _give_out(self, windows: DataFrame, batch_id: int) -> None:
         if self.options.output_topic is not None:
             keys = [field.name for field in self.rollup.form.keys]
-            send(windows, self.options.output_topic, keys, shared.kafka_settings(self.options))
+            send(windows, self.options.output_topic, keys, common.kafka_settings(self.options))
         if self.output is not None:
             self.output.write(windows, batch_id)
 
-    def _unused(self, batch: BatchRange) -> Unused:
+    def _unused(self, batch: BatchRange, *, send_letters: bool) -> Unused:
         seen = _seen(self.spark)
         if seen is not None and seen.unreadable == 0 and seen.first_end_ms > batch.late_watermark_ms:
             return Unused()
         letters = DeadLetters(
             spark=self.spark,
-            settings=shared.kafka_settings(self.options),
+            settings=common.kafka_settings(self.options),
             form=self.rollup.form,
             windows=self.rollup.windows,
-            topic=self.options.dead_letter_topic,
+            topic=self.options.dead_letter_topic if send_letters else None,
             late_too=self.options.dead_letter_late,
             fail_on_data_loss=self.options.fail_on_data_loss,
         )

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from barnabas.pipelines import options as common
-from barnabas.pipelines.archive_files import COMPRESSIONS
-from barnabas.pipelines.cluster import Cluster
-from barnabas.pipelines.failure import Failure
-from barnabas.pipelines.folder import open_folder
-from barnabas.pipelines.launch import launch
-from barnabas.pipelines.positioned_stream import Batch, PositionedStream, check_all_written, look, start_from
-from barnabas.pipelines.progress import Counts
-from barnabas.pipelines.table_merge import SCHEMA, merge
-from barnabas.pipelines.table_writer import TableWriter
+from barnabas.pipelines.parquet.archive_files import COMPRESSIONS
+from barnabas.pipelines.parquet.positioned_stream import Batch, PositionedStream, check_all_written, look, start_from
+from barnabas.pipelines.parquet.table_merge import SCHEMA, merge
+from barnabas.pipelines.parquet.table_writer import TableWriter
+from barnabas.pipelines.shared import options as common
+from barnabas.pipelines.shared.cluster import Cluster
+from barnabas.pipelines.shared.failure import Failure
+from barnabas.pipelines.shared.folder import open_folder
+from barnabas.pipelines.shared.launch import launch
+from barnabas.pipelines.shared.progress import Counts
 
 ROWS_PER_FILE = 250_000
 

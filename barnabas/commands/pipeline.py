@@ -10,12 +10,12 @@ from barnabas.options import Arguments, Command, Failure
 JOBS = {
     "archive": (
         "keep topics as Parquet files, every record exactly once",
-        "-b localhost:9092 --topic orders --output ./archive",
-        "-b localhost:9092 --topic-pattern 'orders-.*' --output s3a://bucket/archive --once",
+        "--topic orders --output ./archive",
+        "--topic-pattern 'orders-.*' --output s3a://bucket/archive --once",
     ),
     "restore": (
         "write an archive back into topics",
-        "-b localhost:9092 --archive ./archive --source-topic orders --checkpoint ./restore",
+        "--archive ./archive --source-topic orders --checkpoint ./restore",
     ),
     "mirror": (
         "copy topics to another cluster, partition by partition",
@@ -23,15 +23,15 @@ JOBS = {
     ),
     "rollup": (
         "count, sum and measure JSON events by windows of time",
-        "-b localhost:9092 --topic clicks --time-field at --window 1m --output ./out --checkpoint ./cp",
+        "--topic clicks --time-field at --window 1m --output ./out --checkpoint ./cp",
     ),
     "table": (
         "keep the latest value of every key as a Parquet table",
-        "-b localhost:9092 --topic customers --output ./customers",
+        "--topic customers --output ./customers",
     ),
     "audit": (
         "check a topic, or a topic and its copy: gaps, duplicates, differences, skew",
-        "-b localhost:9092 --topic orders --html orders.html",
+        "--topic orders --html orders.html",
         "-b a:9092 --topic orders --copy-bootstrap-servers b:9092 --copy-topic orders",
     ),
 }
@@ -49,7 +49,7 @@ class Job(Command):
 
 
 def job_module(name: str) -> ModuleType:
-    from barnabas.pipelines import failure, requirements
+    from barnabas.pipelines.shared import failure, requirements
 
     try:
         requirements.require_pyspark()

@@ -8,7 +8,7 @@ from typing import IO
 import duckdb
 import pyarrow.dataset as dataset
 
-from barnabas.pipelines.folder import Folder
+from barnabas.pipelines.shared.folder import Folder
 
 Seen = Counter[tuple[str, int, int]]
 """How often each (topic, partition, offset) is there."""

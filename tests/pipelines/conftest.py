@@ -9,7 +9,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from barnabas.pipelines import options, session
+from barnabas.pipelines.shared import options, session
 from tests.pipelines.jobs import DRIVER_OPTIONS
 from tests.pipelines.records import create_topic
 from tests.processes.broker_process import BrokerProcess
@@ -25,6 +25,9 @@ FAST_CONF = {
     "spark.driver.memory": "768m",
     "spark.driver.extraJavaOptions": DRIVER_OPTIONS,
     "spark.sql.streaming.pollingDelay": "5ms",
+    # No query here runs long enough for its code to be worth compiling; jobs that are processes of their own do it.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from barnabas.pipelines import options as common
-from barnabas.pipelines.cluster import Cluster
-from barnabas.pipelines.failure import Failure
-from barnabas.pipelines.launch import launch
-from barnabas.pipelines.progress import Counts
-from barnabas.pipelines.stream import run_stream
+from barnabas.pipelines.shared import options as common
+from barnabas.pipelines.shared.cluster import Cluster
+from barnabas.pipelines.shared.failure import Failure
+from barnabas.pipelines.shared.launch import launch
+from barnabas.pipelines.shared.progress import Counts
+from barnabas.pipelines.shared.stream import run_stream
 
 
 def make_parser() -> argparse.ArgumentParser:

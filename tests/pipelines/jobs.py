@@ -26,6 +26,7 @@ QUICK = {
     "spark.driver.memory": "768m",
     "spark.driver.extraJavaOptions": DRIVER_OPTIONS,
     "spark.executor.memory": "768m",
+    "spark.executor.extraJavaOptions": JVM_OPTIONS,
     "spark.sql.streaming.pollingDelay": "5ms",
 }
 
@@ -85,31 +86,26 @@ def running_job(
     module: str = "barnabas",
     master: str = "local[2]",
     conf: dict[str, str] | None = None,
-    environment: dict[str, str] | None = None,
 ) -> Iterator[Job]:
-    """`barnabas pipeline …`, or another module with a job's main(); it and its JVMs are gone when the block ends."""
+    """`barnabas pipeline …`, or another module with a job's main(); it and its JVMs are gone when the block ends.
+
+    It runs in the folder: whatever Spark leaves in its current directory is there.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     settings = {**QUICK, "spark.local.dir": str(folder / "local"), **(conf or {})}
     command = [sys.executable, "-m", module, *words, "--master", master, "--log-file", str(folder / "spark.log")]
     command += [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
     home = {"SPARK_HOME": str(_spark_home(folder))} if master.startswith("local-cluster") else {}
-    variables = {**os.environ, **home, **(environment or {})}
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), **home}
     with (folder / "output").open("ab") as output:
         process = subprocess.Popen(
-            command, stdout=output, stderr=subprocess.STDOUT, env=variables, cwd=ROOT, start_new_session=True
+            command, stdout=output, stderr=subprocess.STDOUT, env=variables, cwd=folder, start_new_session=True
         )
     job = Job(process, folder)
     try:
         yield job
     finally:
         job.kill()
-
-
-def run_job(folder: Path, *words: str, **how: object) -> Job:
-    """To its end."""
-    with running_job(folder, *words, **how) as job:  # type: ignore[arg-type]
-        job.wait()
-    return job
 
 
 def _spark_home(folder: Path) -> Path:

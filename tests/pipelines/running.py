@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from barnabas.pipelines.failure import Failure
+from barnabas.pipelines.shared.failure import Failure
 
 DEADLINE_S = 60
 

@@ -16,9 +16,9 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines import archive
-from barnabas.pipelines.archive_log import ArchiveLog
-from barnabas.pipelines.failure import Failure
-from barnabas.pipelines.folder import LocalFolder
+from barnabas.pipelines.parquet.archive_log import ArchiveLog
+from barnabas.pipelines.shared.failure import Failure
+from barnabas.pipelines.shared.folder import LocalFolder
 from tests.pipelines.archives import Seen, once_each, seen_by_duckdb, seen_by_pyarrow
 from tests.pipelines.records import Record, create_topic, delete_topic, produce, read
 from tests.pipelines.running import DEADLINE_S, Running, running

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from barnabas.pipelines import archive
 from tests.pipelines.archives import Seen, once_each, seen_by_duckdb, seen_by_pyarrow
-from tests.pipelines.jobs import JVM_OPTIONS, LOCAL_CLUSTER, Job, running_job
+from tests.pipelines.jobs import LOCAL_CLUSTER, Job, running_job
 from tests.pipelines.records import Record, create_topic, produce
 from tests.processes.broker_process import BrokerProcess
 
@@ -23,9 +23,8 @@ def test_whatever_is_killed_every_offset_is_archived_once(
     words = ("--bootstrap-servers", bootstrap, "--topic", "orders", "--output", str(output))
     create_topic(bootstrap, "orders", 2)
     produce(bootstrap, "orders", records(50))
-    conf = {"spark.executor.extraJavaOptions": JVM_OPTIONS}
     words_of_job = ("pipeline", "archive", *words, "--every", "100ms")
-    with running_job(tmp_path, *words_of_job, master=LOCAL_CLUSTER, conf=conf) as job:
+    with running_job(tmp_path, *words_of_job, master=LOCAL_CLUSTER) as job:
         job.wait_until(lambda: any(staging.glob("*/*/_temporary")))
         os.kill(own_broker.pid, signal.SIGSTOP)  # the tasks cannot end now
         try:

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from barnabas.pipelines.cluster import Topic
-from barnabas.pipelines.failure import Failure
-from barnabas.pipelines.position import TopicState, advance, changed, check_nothing_lost, resume
-from barnabas.pipelines.positioned_stream import check_all_written
+from barnabas.pipelines.parquet.positioned_stream import check_all_written
+from barnabas.pipelines.shared.cluster import Topic
+from barnabas.pipelines.shared.failure import Failure
+from barnabas.pipelines.shared.position import TopicState, advance, changed, check_nothing_lost, resume
 
 ORDERS = {"orders": Topic("orders", "id-1", 2, {})}
 BEGIN = {("orders", 0): 10, ("orders", 1): 0}

@@ -4,10 +4,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from barnabas.pipelines import audit_plots as plots
-from barnabas.pipelines.audit_checks import key_text
-from barnabas.pipelines.audit_page import as_html
-from barnabas.pipelines.audit_report import (
+from barnabas.pipelines.audits import plots
+from barnabas.pipelines.audits.examples import key_text
+from barnabas.pipelines.audits.page import as_html
+from barnabas.pipelines.audits.report import (
     Finding,
     Interval,
     KeyFigures,
@@ -18,7 +18,7 @@ from barnabas.pipelines.audit_report import (
     bytes_text,
     time_text,
 )
-from barnabas.pipelines.audit_shape import DAY_MS, HOUR_MS, INTERVALS_MAX, interval_ms
+from barnabas.pipelines.audits.shape import DAY_MS, HOUR_MS, INTERVALS_MAX, interval_ms
 
 YEAR_MS = 365 * DAY_MS
 
@@ -64,6 +64,8 @@ def test_sizes_and_times_of_any_kind_have_a_text() -> None:
     assert [bytes_text(size) for size in (0, 1023, 1536, 5 * 2**40)] == ["0 B", "1,023 B", "1.5 KiB", "5 TiB"]
     assert time_text(1_763_294_400_000) == "2025-11-16 12:00:00"
     assert [time_text(ms) for ms in (-1, None, 2**62)] == ["-", "-", f"{2**62} ms"]
+    lengths = (0, 7, 1000, 7_200_000, 2 * DAY_MS)
+    assert [plots.length_text(ms) for ms in lengths] == ["0 ms", "7 ms", "1 second", "2 hours", "2 days"]
 
 
 def report(*, partitions: int, intervals: int, step_ms: int) -> Report:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import SparkSession
 
-from barnabas.pipelines.cluster import Cluster
-from barnabas.pipelines.failure import Failure
+from barnabas.pipelines.shared.cluster import Cluster
+from barnabas.pipelines.shared.failure import Failure
 from tests.pipelines.records import Record, produce
 from tests.processes.broker_process import BrokerProcess
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from barnabas.pipelines.connector import JARS_VARIABLE, Spark, cache_folder, connector_jars, installed_spark
-from barnabas.pipelines.failure import Failure
+from barnabas.pipelines.shared.connector import JARS_VARIABLE, Spark, cache_folder, connector_jars, installed_spark
+from barnabas.pipelines.shared.failure import Failure
 from tests.pipelines.conftest import JARS
+from tests.pipelines.jobs import DRIVER_OPTIONS
 
 IVY_SETTINGS = """<ivysettings><settings defaultResolver="only"/><resolvers>
 <ibiblio name="only" m2compatible="true" root="{root}"/></resolvers></ivysettings>"""
@@ -60,7 +61,7 @@ def ivy_settings(root: Path) -> dict[str, str]:
     root.mkdir(exist_ok=True)
     path = root / "ivysettings.xml"
     path.write_text(IVY_SETTINGS.format(root=root.as_uri()))
-    return {"spark.jars.ivySettings": str(path)}
+    return {"spark.jars.ivySettings": str(path), "spark.driver.extraJavaOptions": DRIVER_OPTIONS}
 
 
 def test_the_jars_are_fetched_once_and_then_taken_from_the_cache(

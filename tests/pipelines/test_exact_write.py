@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from barnabas.pipelines.comparison import Mismatch, Row, behind_those_held, fingerprint, next_offsets
-from barnabas.pipelines.copying import next_chunk
-from barnabas.pipelines.failure import Failure
-from barnabas.pipelines.folder import LocalFolder
-from barnabas.pipelines.ordered_sink import sink_settings
-from barnabas.pipelines.write_state import KEPT, Place, State, StateLog, TopicState
+from barnabas.pipelines.copies.comparison import Mismatch, Row, behind_those_held, fingerprint, next_offsets
+from barnabas.pipelines.copies.copying import next_chunk
+from barnabas.pipelines.copies.ordered_sink import sink_settings
+from barnabas.pipelines.copies.write_state import KEPT, Place, State, StateLog, TopicState
+from barnabas.pipelines.shared.failure import Failure
+from barnabas.pipelines.shared.folder import LocalFolder
 
 SCHEMA = (
     "topic string, partition int, offset long,"

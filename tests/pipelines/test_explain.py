@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas.pipelines.explain import explain
+from barnabas.pipelines.shared.explain import explain
 
 LOST_4 = (
     "Some data may have been lost because they are not available in Kafka any more;\neither the data was aged out by "

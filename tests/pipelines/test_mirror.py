@@ -10,10 +10,10 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines import mirror
-from barnabas.pipelines.failure import Failure
-from barnabas.pipelines.folder import open_folder
-from barnabas.pipelines.mirror_topics import Names
-from barnabas.pipelines.write_state import StateLog
+from barnabas.pipelines.copies.mirror_topics import Names
+from barnabas.pipelines.copies.write_state import StateLog
+from barnabas.pipelines.shared.failure import Failure
+from barnabas.pipelines.shared.folder import open_folder
 from tests.pipelines.records import Record, create_topic, delete_topic, produce, read
 from tests.processes.broker_process import BrokerProcess
 
@@ -38,7 +38,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is dying here whose last requests could be on their way."""
-    monkeypatch.setattr("barnabas.pipelines.recovery.SETTLED_S", 0.05)
+    monkeypatch.setattr("barnabas.pipelines.copies.recovery.SETTLED_S", 0.05)
 
 
 class Mirroring:
@@ -243,7 +243,7 @@ def test_what_the_target_would_refuse_is_told_before_it_is_sent(mirroring: Mirro
 
 def test_a_task_that_spark_begins_again_writes_nothing(mirroring: Mirroring, monkeypatch: pytest.MonkeyPatch) -> None:
     # The threads of a session without retries are all named after first attempts: look for second ones instead.
-    monkeypatch.setattr("barnabas.pipelines.ordered_sink.FIRST_ATTEMPT", r"task \d+\.1 in stage \d+\.0 \(TID")
+    monkeypatch.setattr("barnabas.pipelines.copies.ordered_sink.FIRST_ATTEMPT", r"task \d+\.1 in stage \d+\.0 \(TID")
     create_topic(mirroring.source, "attempts")
     produce(mirroring.source, "attempts", numbered(3))
     assert "Spark began a task again" in mirroring.fails("--topic", "attempts")

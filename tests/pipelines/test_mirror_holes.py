@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from compat_tests.harness import apache_kafka
+from compat_tests.brokers import apache_kafka
 from tests.kafka_jars import kafka_libs
 from tests.pipelines.records import Record, create_topic, produce, read
 from tests.pipelines.test_mirror import Mirroring

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.pipelines import options
+from barnabas.pipelines.shared import options
 
 BOOTSTRAP = ("--bootstrap-servers", "one:9092,two:9092")
 
@@ -135,3 +135,17 @@ def test_a_wrong_command_line_is_one_line_and_exit_code_2(
 @pytest.mark.parametrize("text", ["earliest", "latest", '{"a": {"0": 23, "1": -2}}'])
 def test_starting_offsets(text: str) -> None:
     assert parsed("--topic", "a", "--starting-offsets", text).starting_offsets == text
+
+
+def test_the_brokers_are_those_that_are_named_or_the_environments_or_on_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def servers(*words: str) -> str:
+        found: str = options.parser("try", "", streaming=False).parse_args(words).bootstrap_servers
+        return found
+
+    monkeypatch.delenv("BARNABAS_BOOTSTRAP_SERVERS", raising=False)
+    assert servers() == "127.0.0.1:9092"
+    monkeypatch.setenv("BARNABAS_BOOTSTRAP_SERVERS", "a:1,b:2")
+    assert servers() == "a:1,b:2"
+    assert servers("-b", "c:3") == "c:3"

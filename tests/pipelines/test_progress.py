@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.pipelines.progress import NEWEST, Counts, Progress, lag_records, rows_read, span
+from barnabas.pipelines.shared.progress import NEWEST, Counts, Progress, lag_records, rows_read, span
 
 
 class Clock:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.pipelines.failure import Failure
-from barnabas.pipelines.requirements import require_java
+from barnabas.pipelines.shared.failure import Failure
+from barnabas.pipelines.shared.requirements import require_java
 
 
 def java(folder: Path, version: str) -> None:

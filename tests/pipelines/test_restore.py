@@ -8,8 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines import archive, restore
-from barnabas.pipelines.failure import Failure
-from barnabas.pipelines.restore_options import ALL, Part
+from barnabas.pipelines.copies.copying import Chunk
+from barnabas.pipelines.copies.exact_write import ExactWriter
+from barnabas.pipelines.copies.restore_options import ALL, Part
+from barnabas.pipelines.shared.failure import Failure
 from tests.pipelines.records import Record, create_topic, delete_topic, produce, read
 from tests.processes.broker_process import BrokerProcess
 
@@ -32,7 +34,7 @@ SHAPES = [
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is dying here whose last requests could be on their way."""
-    monkeypatch.setattr("barnabas.pipelines.recovery.SETTLED_S", 0.05)
+    monkeypatch.setattr("barnabas.pipelines.copies.recovery.SETTLED_S", 0.05)
 
 
 class Archived:
@@ -151,6 +153,24 @@ def test_what_cannot_be_restored_is_refused(archived: Archived, tmp_path: Path) 
     archived.restore("holey", "--fail-on-data-loss", "false")
     (tmp_path / "removed").rename(removed)
     assert archived.restored("holey") == expected(0, 1, 2, 3, 4, 5, 7)
+
+
+def test_a_topic_that_is_made_again_between_two_chunks_stops_the_restore(
+    archived: Archived, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = ExactWriter.write
+
+    def write_to_another(writer: ExactWriter, chunk: Chunk) -> int:
+        written = write(writer, chunk)
+        delete_topic(archived.bootstrap, "replaced")
+        create_topic(archived.bootstrap, "replaced", 1)  # as a broker does that creates topics by itself
+        return written
+
+    monkeypatch.setattr(ExactWriter, "write", write_to_another)
+    told = archived.fails("replaced", "--chunk-records", "4")
+    assert "records less than this job wrote" in told
+    assert "the topic was made again" in told
+    assert read(archived.bootstrap, "replaced") == []
 
 
 def test_offsets_of_a_part() -> None:

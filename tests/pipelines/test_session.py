@@ -12,11 +12,11 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from barnabas.pipelines import options as common
-from barnabas.pipelines.connector import installed_spark
-from barnabas.pipelines.failure import Failure
-from barnabas.pipelines.logs import KEPT_PER_JOB, new_log_file, state_folder
-from barnabas.pipelines.session import session_settings
+from barnabas.pipelines.shared import options as common
+from barnabas.pipelines.shared.connector import installed_spark
+from barnabas.pipelines.shared.failure import Failure
+from barnabas.pipelines.shared.logs import KEPT_PER_JOB, new_log_file, state_folder
+from barnabas.pipelines.shared.session import session_settings
 from tests.pipelines.conftest import JARS
 from tests.pipelines.jobs import QUICK, ROOT, running_job
 from tests.pipelines.records import Record, produce
@@ -101,6 +101,7 @@ def test_ctrl_c_finishes_the_batch_and_the_terminal_shows_only_our_lines(
     assert jvm
     assert not any(Path(f"/proc/{pid}").exists() for pid in jvm)
     assert not any((tmp_path / "job" / "local").iterdir())
+    assert not (tmp_path / "job" / "artifacts").exists()  # Spark 4.0.0 would leave it in the current directory
 
 
 def test_a_second_ctrl_c_ends_a_job_at_once(broker: BrokerProcess, new_topic: NewTopic, tmp_path: Path) -> None:
@@ -127,6 +128,7 @@ def test_a_jvm_that_is_killed_is_told(broker: BrokerProcess, new_topic: NewTopic
         assert job.wait(15) == 1
     assert job.output().startswith("barnabas pipeline counting: Spark's JVM is gone: it was killed, or ")
     assert job.output().count("\n") == 1
+    assert not (tmp_path / "job" / "artifacts").exists()
 
 
 def test_under_spark_submit_a_missing_connector_is_told(tmp_path: Path) -> None:

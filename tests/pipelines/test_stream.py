@@ -16,10 +16,10 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from barnabas.pipelines import options as common
-from barnabas.pipelines.failure import Failure
-from barnabas.pipelines.progress import Counts, Progress
-from barnabas.pipelines.stream import observe_newest, run_stream
+from barnabas.pipelines.shared import options as common
+from barnabas.pipelines.shared.failure import Failure
+from barnabas.pipelines.shared.progress import Counts, Progress
+from barnabas.pipelines.shared.stream import observe_newest, run_stream
 from tests.pipelines.records import Record, create_topic, delete_topic, produce
 from tests.processes.broker_process import BrokerProcess
 

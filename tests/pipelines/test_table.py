@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines import table
-from barnabas.pipelines.failure import Failure
+from barnabas.pipelines.shared.failure import Failure
 from tests.pipelines.records import Record, create_topic, delete_topic, produce, read
 from tests.pipelines.running import running
 from tests.processes.broker_process import BrokerProcess

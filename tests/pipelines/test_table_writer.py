@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from barnabas.pipelines.failure import Failure
-from barnabas.pipelines.folder import Folder, LocalFolder
-from barnabas.pipelines.position import TopicState
-from barnabas.pipelines.table_writer import TableWriter
+from barnabas.pipelines.parquet.table_writer import TableWriter
+from barnabas.pipelines.shared.failure import Failure
+from barnabas.pipelines.shared.folder import Folder, LocalFolder
+from barnabas.pipelines.shared.position import TopicState
 from tests.pipelines.archives import Killed, WatchedFolder
 
 KEEP = 2

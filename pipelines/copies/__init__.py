@@ -1,0 +1,1 @@
+"""What `mirror` and `restore` are made of: records written to topics, each once and in order."""

@@ -1,0 +1,164 @@
+"""Turns records whose value is a JSON object into rows with a time, keys and numbers, or with the reason why not.
+
+Everything is an expression of Spark SQL: what runs on executors is Spark alone.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
+
+from barnabas.pipelines.shared.failure import Failure
+
+TIME_FORMATS = ("auto", "seconds", "millis", "iso8601")
+
+_NUMBER = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+# A date at least: Spark would read "12:00" as today's noon, and another day's replay would give another result.
+_ISO_8601 = (
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?$"
+)
+_STRICT_JSON = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
+# From here on a number of seconds would lie after the year 5138; as milliseconds it is 1973.
+_MILLIS_FROM = 1e11
+_MICROS_MAX = 253402300800 * 1_000_000  # the year 10000
+
+
+class EventField(NamedTuple):
+    """A value inside the JSON object: `path` leads there by dots, `name` is its column in the output."""
+
+    name: str
+    path: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        return ".".join(self.path)
+
+
+def event_field(text: str) -> EventField:
+    """user.id, or with a name of its own: customer=user.id."""
+    name, _, dotted = text.rpartition("=")
+    path = tuple(dotted.split("."))
+    if not all(path):
+        raise Failure(f"{text!r} is not a field: write its name, with dots for the way into objects, as in user.id")
+    return EventField(name or re.sub(r"\W", "_", dotted), path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventFormat:
+    """Where a record's value holds what."""
+
+    time: EventField
+    time_format: str = "auto"
+    keys: tuple[EventField, ...] = ()
+    numbers: tuple[EventField, ...] = ()
+    distinct: tuple[EventField, ...] = ()
+    max_ahead: timedelta = timedelta(days=1)
+
+
+def parse(records: DataFrame, form: EventFormat) -> DataFrame:
+    """The records, with `event_time`, `key_0`…, `number_0`…, `distinct_0`…, and a `reason` if they cannot be used."""
+    fields = [form.time, *form.keys, *form.numbers, *form.distinct]
+    text = F.col("value").cast("string")
+    # In brackets, because Spark's reader stops after the first value and would not see what follows it.
+    events = F.from_json(F.concat(F.lit("["), text, F.lit("]")), ArrayType(_schema(fields)), _STRICT_JSON)
+    # explode keeps the optimizer from parsing again for each column: it moves no expression past it.
+    one = records.withColumn("events", events).withColumn("events", F.when(F.size("events") == 1, F.col("events")))
+    parsed = one.select(*records.columns, F.explode_outer("events").alias("event"))
+    columns = {
+        "event_time": _time(form),
+        **{f"key_{n}": _text_of(field) for n, field in enumerate(form.keys)},
+        **{f"number_{n}": _number_of(field) for n, field in enumerate(form.numbers)},
+        **{f"distinct_{n}": _text_of(field) for n, field in enumerate(form.distinct)},
+    }
+    parsed = parsed.withColumns(columns)
+    return parsed.withColumn("reason", _reason(form, text)).drop("event")
+
+
+def _schema(fields: list[EventField]) -> StructType:
+    """Every wanted field as text: so a wrong type can be told from a field that is missing."""
+    tree: dict[str, object] = {}
+    for field in fields:
+        level = tree
+        for step in field.path[:-1]:
+            deeper = level.setdefault(step, {})
+            if not isinstance(deeper, dict):
+                raise Failure(f"{field.label} lies inside a field that is asked for itself: ask for one of them")
+            level = deeper
+        if isinstance(level.setdefault(field.path[-1], None), dict):
+            raise Failure(f"{field.label} is asked for itself and has fields that are asked for: ask for one of them")
+    return _struct(tree)
+
+
+def _struct(tree: dict[str, object]) -> StructType:
+    def kind(below: object) -> DataType:
+        return _struct(below) if isinstance(below, dict) else StringType()
+
+    return StructType([StructField(name, kind(below)) for name, below in tree.items()])
+
+
+def _text_of(field: EventField) -> Column:
+    column = F.col("event")
+    for step in field.path:
+        column = column.getField(step)
+    return column
+
+
+def _number_of(field: EventField) -> Column:
+    return _as_number(_text_of(field))
+
+
+def _as_number(text: Column) -> Column:
+    number = F.when(text.rlike(_NUMBER), text.cast("double"))
+    return F.when(F.abs(number) < float("inf"), number)
+
+
+def _time(form: EventFormat) -> Column:
+    text = _text_of(form.time)
+    if form.time_format == "iso8601":
+        return _after_1970(_iso_8601(text))
+    number = _as_number(text)
+    if form.time_format == "auto":
+        micros = F.when(F.abs(number) < _MILLIS_FROM, number * 1_000_000).otherwise(number * 1000)
+    else:
+        micros = number * (1000 if form.time_format == "millis" else 1_000_000)
+    moment = F.when(F.abs(micros) < _MICROS_MAX, F.timestamp_micros(F.round(micros).cast("long")))
+    return _after_1970(F.coalesce(moment, _iso_8601(text)) if form.time_format == "auto" else moment)
+
+
+def _iso_8601(text: Column) -> Column:
+    return F.when(text.rlike(_ISO_8601), F.try_to_timestamp(text))
+
+
+def _after_1970(moment: Column) -> Column:
+    """Spark's watermark begins at 1970 and never goes back: what is older would be late before anything was read."""
+    return F.when(moment >= F.timestamp_seconds(F.lit(0)), moment)
+
+
+def _reason(form: EventFormat, text: Column) -> Column:
+    time = _text_of(form.time)
+    is_object = F.trim(text).startswith("{")
+    reason = (
+        F.when(F.col("value").isNull(), "the record has no value")
+        .when(F.col("event").isNull() & ~is_object, "the value is not a JSON object")
+        .when(F.col("event").isNull(), "the value is not JSON")
+        .when(time.isNull(), f"time field {form.time.label} is missing")
+        .when(F.col("event_time").isNull(), f"time field {form.time.label} is not a time")
+        .when(_too_far_ahead(form), f"time field {form.time.label} is too far ahead of the record's timestamp")
+    )
+    for n, field in enumerate(form.keys):
+        reason = reason.when(F.col(f"key_{n}").isNull(), f"key field {field.label} is missing")
+    for n, field in enumerate(form.numbers):
+        wrong = _text_of(field).isNotNull() & F.col(f"number_{n}").isNull()
+        reason = reason.when(wrong, f"value field {field.label} is not a number")
+    return reason
+
+
+def _too_far_ahead(form: EventFormat) -> Column:
+    """One clock that runs ahead would move the watermark with it and make everybody else's events late."""
+    written = F.col("timestamp")
+    ahead = F.unix_micros(F.col("event_time")) - F.unix_micros(written)
+    return (F.unix_micros(written) >= 0) & (ahead > int(form.max_ahead.total_seconds() * 1_000_000))

@@ -1,0 +1,112 @@
+"""Gives out windows: to Parquet exactly once, to a topic at least once under keys that stay the same."""
+
+import json
+import uuid
+from collections.abc import Mapping
+from typing import IO
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from barnabas.pipelines.shared.failure import Failure
+from barnabas.pipelines.shared.files import Files
+from barnabas.pipelines.shared.folder import Folder
+
+OWNER = "_rollup.json"
+LOCK = "_rollup.lock"
+SETTINGS = "rollup.json"
+
+
+class ParquetOutput:
+    """One file for each batch that gave out windows, named after the batch and moved into place whole.
+
+    A batch that is run again after a crash has the same windows. It finds its file and leaves it as it is, or does
+    not find it and writes it: no reader sees a window twice, or a part of a batch.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+        # Beside the folder, so that no reader of the folder finds it by any pattern.
+        self._staging = folder.sibling(f".{folder.root.rpartition('/')[2]}.staging")
+        self._lock: IO[str] | None = None
+
+    def check(self, checkpoint_id: str) -> None:
+        """Another checkpoint counts its batches from 0 again: its files would take the place of those that are here."""
+        if self.folder.exists(OWNER):
+            if json.loads(self.folder.read(OWNER))["checkpoint"] != checkpoint_id:
+                raise Failure(
+                    f"{self.folder.root} holds windows of another checkpoint, and this one would give them out again: "
+                    "name an empty --output, or the --checkpoint that belongs to it"
+                )
+        elif any(name.endswith(".parquet") for name in self.folder.names("")):
+            raise Failure(f"{self.folder.root} holds Parquet files of something else: name an empty --output")
+
+    def open(self, checkpoint_id: str) -> None:
+        self.check(checkpoint_id)
+        try:
+            self._lock = self.folder.lock(LOCK)
+        except BlockingIOError:
+            raise Failure(f"{self.folder.root} is being written by another rollup: stop it first") from None
+        self.folder.create(OWNER, json.dumps({"checkpoint": checkpoint_id}))
+        self.folder.remove(self._staging)  # of a process that died while it wrote
+
+    def close(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+
+    def holds(self, batch_id: int) -> bool:
+        return self.folder.exists(_file(batch_id))
+
+    def write(self, windows: DataFrame, batch_id: int) -> None:
+        staged = f"{self._staging}/{uuid.uuid4().hex}"
+        # Spark's default for timestamps is INT96, which few others still know.
+        windows.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        windows.coalesce(1).write.parquet(self.folder.uri(staged))
+        [name] = [name for name in self.folder.names(staged) if name.endswith(".parquet") and not name.startswith(".")]
+        self.folder.sync([f"{staged}/{name}"])
+        self.folder.move(f"{staged}/{name}", _file(batch_id))
+        self.folder.sync([_file(batch_id)])
+        self.folder.remove(self._staging)
+
+    def batches(self) -> int:
+        return sum(name.endswith(".parquet") and not name.startswith(".") for name in self.folder.names(""))
+
+
+def _file(batch_id: int) -> str:
+    return f"batch-{batch_id:010}.parquet"
+
+
+def send(windows: DataFrame, topic: str, keys: list[str], settings: Mapping[str, str]) -> None:
+    """The key says which window it is: sent again, it takes the place of the first in a compacted topic."""
+    key = F.to_json(F.struct(*(F.col(f"`{name}`") for name in [*keys, "window_start"])))
+    value = F.to_json(F.struct(*(F.col(f"`{name}`") for name in windows.columns)))
+    rows = windows.select(key.cast("binary").alias("key"), value.cast("binary").alias("value"))
+    rows.write.format("kafka").options(**settings, topic=topic).save()
+
+
+def check_checkpoint(checkpoint: Files, settings: Mapping[str, str]) -> str | None:
+    """Its id, None if it is new. Its state is that of one kind of window: another kind cannot go on from it."""
+    if not checkpoint.exists(SETTINGS):
+        if checkpoint.names(checkpoint.root):
+            raise Failure(f"{checkpoint.root} is not the checkpoint of a rollup: name an empty folder as --checkpoint")
+        return None
+    noted = json.loads(checkpoint.read_text(SETTINGS))
+    before = noted["settings"]
+    changed = [
+        f"{name} was {before.get(name, 'not given')}, now {settings.get(name, 'not given')}"
+        for name in sorted({*before, *settings})
+        if before.get(name) != settings.get(name)
+    ]
+    if changed:
+        raise Failure(
+            f"{checkpoint.root} keeps windows of other options ({'; '.join(changed)}): go on with those, or begin "
+            "again with an empty --checkpoint and an empty --output"
+        )
+    return str(noted["id"])
+
+
+def make_checkpoint(checkpoint: Files, settings: Mapping[str, str]) -> str:
+    made = uuid.uuid4().hex
+    checkpoint.make_directory(checkpoint.root)
+    checkpoint.write_text_atomically(SETTINGS, json.dumps({"id": made, "settings": settings}, indent=1))
+    return made

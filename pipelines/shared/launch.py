@@ -1,0 +1,41 @@
+"""Runs a job from the command line: opens the session, and turns what went wrong into one line and an exit code."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from barnabas.pipelines.shared import logs
+from barnabas.pipelines.shared.explain import SPARK_ERRORS, explain
+from barnabas.pipelines.shared.failure import Failure
+from barnabas.pipelines.shared.session import session
+
+Run = Callable[[SparkSession, argparse.Namespace], int]
+
+
+def launch(module_run: Run, parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
+    """0: done. 1: it could not be done. 2: the command line makes no sense. 130: interrupted."""
+    options = parser.parse_args(arguments)
+    try:
+        try:
+            return _run(module_run, options)
+        except SPARK_ERRORS as error:
+            raise explain(error) from error
+        except OSError as error:
+            raise Failure(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from error
+    except Failure as failure:
+        logs.write_details(options.log_file, failure)
+        more = f" (details: {options.log_file})" if failure.__cause__ is not None and options.log_file else ""
+        print(f"{parser.prog}: {' '.join(str(failure).split())}{more}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(module_run: Run, options: argparse.Namespace) -> int:
+    with session(options.job, options) as spark:
+        if options.log_file is not None:
+            logs.keep_off_the_terminal(Path(options.log_file))
+        return module_run(spark, options)
