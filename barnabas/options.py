@@ -198,6 +198,12 @@ def key_value(text: str) -> tuple[str, str]:
     return key.strip(), value
 
 
+def word(text: str) -> str:
+    if text.split() != [text] or not text.isprintable():
+        raise ValueError("must be one word")
+    return text
+
+
 def one_of(*allowed: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in allowed:

@@ -1,7 +1,6 @@
 """The answer to a Produce whose appends are not all committed yet."""
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 from barnabas.broker.partition import Committed, Partition
 from barnabas.broker.promise import Promise
@@ -10,24 +9,7 @@ from barnabas.protocol.messages.produce import PartitionProduceResponse, Produce
 from barnabas.storage.log import AppendInfo
 from barnabas.storage.seams import Clock
 
-T = TypeVar("T")
 Waiting = tuple[Partition, AppendInfo, PartitionProduceResponse]
-
-
-def when_one_committed(
-    clock: Clock, partition: Partition, info: AppendInfo, timeout_ms: int, answer: Callable[[KafkaError | None], T]
-) -> Promise[T]:
-    """A promise of what `answer` says when the append is committed, or to the error if it is not in time."""
-    promise: Promise[T] = Promise()
-
-    def settle(error: KafkaError | None) -> None:
-        if not promise.done:
-            timer.cancel()
-            promise.resolve(answer(error))
-
-    timer = clock.call_later(timeout_ms, lambda: settle(_too_late()))
-    partition.when_committed(info, settle)
-    return promise
 
 
 def when_committed(
@@ -51,7 +33,7 @@ def when_committed(
 
     def too_late() -> None:
         for told in left.values():
-            fail(told, _too_late())
+            fail(told, too_late_error())
         left.clear()
         promise.resolve(response)
 
@@ -61,7 +43,7 @@ def when_committed(
     return promise
 
 
-def _too_late() -> KafkaError:
+def too_late_error() -> KafkaError:
     return KafkaError("not committed within the request's timeout", ErrorCode.REQUEST_TIMED_OUT)
 
 

@@ -8,7 +8,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from barnabas.broker.loop import READ, Loop
+from barnabas.broker.loop import Loop
+from barnabas.broker.poller import READ
 from barnabas.broker.workers import ThreadWorkers
 from barnabas.storage.cleaner import OnCleaned, OnDone
 

@@ -35,6 +35,7 @@ _DEVIATIONS = """\
 | `advertised.listeners` not set | the listeners, so 0.0.0.0 needs it | clients are told the address they dialled |
 | `inter.broker.listener.name` not set | the listener named `PLAINTEXT` | the first listener for clients |
 | `log.dirs` | `/tmp/kafka-logs` | `./data` |
+| `group.initial.rebalance.delay.ms` | `3000`; `0` in the file it comes with | `3000`; `0` without a file |
 | `node.id`, `process.roles`, `controller.listener.names` | must be given | `1`, `broker,controller`, `CONTROLLER` |
 | `process.roles`, `controller.quorum.voters` | any roles, any quorum | both roles, a quorum of one |
 | `socket.send.buffer.bytes`, `socket.receive.buffer.bytes` | `102400` | `-1`: the system adapts them |

@@ -3,6 +3,7 @@
 from barnabas.storage.config_def import (
     Config,
     UpdateMode,
+    Validator,
     at_least,
     boolean,
     filled,
@@ -268,9 +269,10 @@ class BarnabasKeys(Config):
     )
     barnabas_max_open_files: int = int32(
         "barnabas.max.open.files",
-        512,
-        at_least(16),
-        "How many files of logs are held open at once; those not used for longest are closed until needed again.",
+        0,
+        Validator("0, or at least 16", lambda count: count == 0 or count >= 16),
+        "How many files of logs are held open at once; those not used for longest are closed until needed again. 0 is "
+        "three quarters of what the system lets the process open (a quarter inside another program), 65,536 at most.",
     )
 
 

@@ -14,11 +14,12 @@ import errno
 import os
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from barnabas.broker.buffers import Buffers
-from barnabas.broker.loop import READ, WRITE, Loop
+from barnabas.broker.loop import Loop
+from barnabas.broker.poller import READ, WRITE
 from barnabas.broker.promise import Promise
 from barnabas.broker.strangers import looks_like
 from barnabas.protocol.errors import KafkaError, ProtocolError
@@ -32,7 +33,7 @@ _SMALL_FRAME_BYTES = 16 * 1024
 _BUFFERS_PER_SEND = 64
 _MSG_MORE = getattr(socket, "MSG_MORE", 0)
 
-Frame = tuple[bytearray, list[tuple[int, Any]]]
+Frame = tuple[bytes | bytearray, Sequence[tuple[int, Any]]]
 Reply = Frame | None
 """An encoded response, or None where the client expects none (Produce with acks=0)."""
 
@@ -74,7 +75,7 @@ class Connection:
         self._frame: memoryview | None = None  # the buffer of a large one
         self._filled = 0
         self._in_flight: deque[Promise[Reply]] = deque()
-        self._unsent: deque[bytearray | memoryview | FileSlice] = deque()
+        self._unsent: deque[bytes | bytearray | memoryview | FileSlice] = deque()
         self._unsent_bytes = 0
         self._events = READ
         self._is_stopping = False
@@ -113,9 +114,10 @@ class Connection:
             if kept:
                 scratch[:kept] = self._rest
             self._handle_frames(scratch[: kept + count])
+            self._loop.expects_more = count < _SMALL_FRAME_BYTES
 
     def _receive_large(self, frame: memoryview) -> None:
-        size = SIZE_BYTES + frame_size(frame, 0, max_bytes=self._max_frame_bytes)
+        size = SIZE_BYTES + frame_size(frame, 0, self._max_frame_bytes)
         if self._filled == len(frame):
             frame = self._frame = self._buffers.grown(frame, size)
         self._filled += self._receive_into(frame[self._filled : min(size, len(frame))])
@@ -144,7 +146,9 @@ class Connection:
             return self.close(f"it looks like {stranger}")
         self._rest = b""
         try:
-            self._keep(received[self._handle_whole(received) :])
+            handled = self._handle_whole(received)
+            if handled < len(received):
+                self._keep(received[handled:])
             self._set_aside = self._is_behind()
         except Exception as error:
             return self._break_off(error)
@@ -152,19 +156,24 @@ class Connection:
 
     def _handle_whole(self, received: memoryview) -> int:
         """Handles frame after frame while the client keeps up; returns where it stopped."""
-        position, end = 0, len(received)
+        position, end, in_flight = 0, len(received), self._in_flight
         while end - position >= SIZE_BYTES and not self._is_behind():
             start = position + SIZE_BYTES
-            size = frame_size(received, position, max_bytes=self._max_frame_bytes)
-            if end - start < size or self.closed:
+            next_position = start + frame_size(received, position, self._max_frame_bytes)
+            if next_position > end or self.closed:
                 break
-            position = start + size
-            self._handle(received[start:position])
+            position = next_position
+            self.requests += 1
+            reply = self._dispatch(received[start:position], self)
+            if type(reply) is tuple and not in_flight:
+                self._enqueue(reply)
+            elif reply is not None:
+                self._enqueue_in_turn(reply)
         return position
 
     def _keep(self, left: memoryview) -> None:
         if len(left) >= SIZE_BYTES:
-            size = SIZE_BYTES + frame_size(left, 0, max_bytes=self._max_frame_bytes)
+            size = SIZE_BYTES + frame_size(left, 0, self._max_frame_bytes)
             if size > _SMALL_FRAME_BYTES and len(left) < size:
                 self._frame = self._buffers.take(size, len(left))
                 self._filled = len(left)
@@ -172,9 +181,8 @@ class Connection:
                 return
         self._rest = bytes(left)
 
-    def _handle(self, frame: memoryview) -> None:
-        self.requests += 1
-        reply = self._dispatch(frame, self)
+    def _enqueue_in_turn(self, reply: Promise[Reply] | Reply) -> None:
+        """What is no answer yet, or has others to wait for."""
         if isinstance(reply, Promise) and reply.done and reply.error is None:
             reply = reply.value
         if isinstance(reply, Promise):
@@ -291,7 +299,7 @@ class Connection:
     def _send_buffers(self) -> bool:
         """Sends what stands before the next slice; False when the socket takes no more."""
         unsent = self._unsent
-        buffers: list[bytearray | memoryview] = []
+        buffers: list[bytes | bytearray | memoryview] = []
         for part in unsent:
             if isinstance(part, FileSlice) or len(buffers) == _BUFFERS_PER_SEND:
                 break

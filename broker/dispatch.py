@@ -20,7 +20,7 @@ from barnabas.protocol.schema import decode_from
 _FLEXIBLE_SINCE: dict[int, int | None] = {int(api_key): handler.flexible_since for api_key, handler in HANDLERS.items()}
 _HANDLERS = {int(api_key): handler for api_key, handler in HANDLERS.items()}
 
-_PRODUCE = ApiKey.PRODUCE.to_bytes(2)
+assert int(ApiKey.PRODUCE) == 0, "its frames begin with two zeros"
 
 API_VERSIONS = [
     ApiVersion(api_key=api_key, min_version=handler.versions.start, max_version=handler.versions.stop - 1)
@@ -36,8 +36,10 @@ class Dispatcher:
         self._quick_produce: Callable[[memoryview], Promise[Reply] | Reply] = self._first_produce
 
     def __call__(self, frame: memoryview, connection: Connection) -> Promise[Reply] | Reply:
-        if frame[:2] == _PRODUCE and (reply := self._quick_produce(frame)) is not None:
-            return reply
+        if len(frame) >= 2 and not (frame[0] or frame[1]):
+            reply = self._quick_produce(frame)
+            if reply is not None:
+                return reply
         header, position = decode_request_header(frame, _FLEXIBLE_SINCE)
         handler = _HANDLERS.get(header.api_key)
         if handler is None or header.api_version not in handler.request.__versions__:

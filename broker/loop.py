@@ -6,19 +6,18 @@ a handler is a plain call. Whatever waits is a callback here, so a simulator can
 
 import heapq
 import os
-import selectors
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-READ = selectors.EVENT_READ
-WRITE = selectors.EVENT_WRITE
+from barnabas.broker.poller import READ, Poller
 
 Callback = Callable[..., None]
 _COMPACT_ABOVE = 1_000
 _BUSY_TURNS_MAX = 8
+_SPIN_S = 100e-6  # a core that fell asleep takes about as long to wake up
 _LONGEST_WAIT_S = 3_600  # the system takes no more than 24 days, and a timer may well be due after that
 
 
@@ -28,6 +27,10 @@ class Time(Protocol):
     def time_ns(self) -> int: ...
 
     def monotonic(self) -> float: ...
+
+
+def _nothing() -> None:
+    pass
 
 
 class Timer:
@@ -48,16 +51,25 @@ class Timer:
     def cancel(self) -> None:
         if not self.cancelled:
             self.cancelled = True
+            self.callback, self.args = _nothing, ()  # what it would have called may go before it does
             self.loop.timer_cancelled()
 
 
 class Loop:
-    def __init__(self, on_error: Callable[[BaseException], None], *, system_time: Time = time) -> None:
-        """`on_error` is told of an exception that a callback let escape: our bug, which must not stop the others."""
+    def __init__(
+        self, on_error: Callable[[BaseException], None], *, system_time: Time = time, spins: bool = False
+    ) -> None:
+        """`on_error` is told of an exception that a callback let escape: our bug, which must not stop the others.
+
+        A loop that spins looks a few times more before it goes to sleep, if its last wait was a short one and small
+        requests were answered since: a client that sends one after the other is answered in two thirds of the time, and
+        for no more CPU time than putting a core to sleep and waking it takes. Only for a process of its own: spinning
+        holds the GIL.
+        """
         self._on_error = on_error
         self._time_ns = system_time.time_ns
         self._monotonic = system_time.monotonic
-        self._selector = selectors.DefaultSelector()
+        self._poller = Poller()
         self._timers: list[Timer] = []
         self._cancelled = 0
         self._soon: deque[tuple[Callback, tuple[Any, ...]]] = deque()
@@ -66,9 +78,15 @@ class Loop:
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
         self._wake_lock = threading.Lock()
-        self._selector.register(self._wake_read, READ, self._drain_wake_ups)
+        self._poller.register(self._wake_read, READ, self._drain_wake_ups)
         self._when_idle: list[tuple[Callback, tuple[Any, ...]]] = []
         self._busy_turns = 0
+        self._spins = spins
+        self._waited_briefly = False
+        self.expects_more = False
+        """Small requests came since the last wait: those who sent them may well send the next ones at once."""
+        self.jobs = 0
+        """Of other threads that this loop waits for. It does not spin then: they need the GIL."""
         self._running = False
         self._is_closed = False
 
@@ -113,13 +131,13 @@ class Loop:
     # Sockets
 
     def register(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
-        self._selector.register(fd, events, callback)
+        self._poller.register(fd, events, callback)
 
     def modify(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
-        self._selector.modify(fd, events, callback)
+        self._poller.modify(fd, events, callback)
 
     def unregister(self, fd: int) -> None:
-        self._selector.unregister(fd)
+        self._poller.unregister(fd)
 
     # Running
 
@@ -130,10 +148,10 @@ class Loop:
             self.run_once()
 
     def run_once(self) -> None:
-        ready = self._selector.select(self._timeout())
-        for key, events in ready:
+        ready = self._wait()
+        for callback, events in ready:
             try:
-                key.data(events)
+                callback(events)
             except Exception as error:
                 self._on_error(error)
         self._run_due_timers()
@@ -141,13 +159,29 @@ class Loop:
         if self._when_idle:
             self._call_if_idle(bool(ready))
 
+    def _wait(self) -> list[tuple[Callable[[int], None], int]]:
+        timeout = self._timeout()
+        if timeout == 0 or not self._spins or self.jobs:
+            return self._poller.poll(timeout)
+        started = self._monotonic()
+        expects_more, self.expects_more = self.expects_more, False
+        if expects_more and self._waited_briefly:
+            until = started + (_SPIN_S if timeout is None else min(timeout, _SPIN_S))
+            while (now := self._monotonic()) < until:
+                if ready := self._poller.poll(0):
+                    return ready
+            timeout = None if timeout is None else max(0.0, timeout - (now - started))
+        ready = self._poller.poll(timeout)
+        self._waited_briefly = self._monotonic() - started < _SPIN_S
+        return ready
+
     def stop(self) -> None:
         self._running = False
 
     def close(self) -> None:
         with self._wake_lock:
             self._is_closed = True
-            self._selector.close()
+            self._poller.close()
             os.close(self._wake_read)
             os.close(self._wake_write)
 

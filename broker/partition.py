@@ -19,7 +19,6 @@ from barnabas.protocol.errors import (
 from barnabas.protocol.types import TopicPartition, Uuid
 from barnabas.storage.files import FileSlice
 from barnabas.storage.log import AppendInfo, Log
-from barnabas.storage.validation import AppendOrigin
 
 NO_EPOCH = -1
 
@@ -35,8 +34,8 @@ Committed = Callable[[KafkaError | None], None]
 
 class Partition:
     __slots__ = (
-        "_committing", "_uncommitted_bytes", "fetch_waiters", "high_watermark", "leader_epoch", "log", "topic_id",
-        "topic_partition",
+        "_committing", "_first_undecided_offset", "_uncommitted_bytes", "fetch_waiters", "high_watermark",
+        "leader_epoch", "log", "topic_id", "topic_partition",
     )  # fmt: skip
 
     def __init__(self, topic_partition: TopicPartition, topic_id: Uuid, log: Log, leader_epoch: int) -> None:
@@ -47,6 +46,7 @@ class Partition:
         if log.config.flush_messages == 1:
             log.flush_now()  # what a crash left in the page cache is not to be read before it is on the disk
         self.high_watermark = log.log_end_offset
+        self._first_undecided_offset = log.producers.first_undecided_offset
         self.fetch_waiters: dict[FetchWaiter, None] = {}
         self._committing: deque[tuple[int, Committed]] = deque()
         self._uncommitted_bytes = 0
@@ -70,23 +70,36 @@ class Partition:
             return leader_epoch, log.log_end_offset
         if log.latest_epoch < leader_epoch < self.leader_epoch:  # nothing was written since it ended
             return log.latest_epoch if log.latest_epoch >= 0 else leader_epoch, log.log_end_offset
+        if log.latest_epoch < 0 and leader_epoch < NO_EPOCH:  # nothing was ever written, and nothing is that old
+            return leader_epoch, log.log_end_offset
         return log.end_offset_for_epoch(leader_epoch)
 
     @property
     def last_stable_offset(self) -> int:
-        return self.high_watermark
+        """Nobody begins or ends a transaction here: one that came open with the files stays so."""
+        undecided = self._first_undecided_offset
+        return self.high_watermark if undecided is None else min(undecided, self.high_watermark)
 
-    def append(self, batches: memoryview, *, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT) -> AppendInfo:
-        """Writes; whether the outcome may be told already is for `when_committed` to say."""
-        log = self.log
-        info = log.append(batches, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
-        flush_messages = log.config.flush_messages
-        self._uncommitted_bytes += len(batches)
-        if flush_messages != 1:
-            self._advance(log.log_end_offset)
-        if log.log_end_offset - log.recovery_point >= flush_messages:
-            log.flush(self._on_flushed)
+    def append(self, batch: memoryview, now_ms: int) -> AppendInfo:
+        """Writes a client's batch; whether the outcome may be told already is for `is_committed` to say."""
+        info = self.log.append(batch, self.leader_epoch, now_ms)
+        self._appended(len(batch))
         return info
+
+    def append_own(self, batches: memoryview, now_ms: int) -> AppendInfo:
+        """The same with what the broker itself has made."""
+        info = self.log.append_own(batches, self.leader_epoch, now_ms)
+        self._appended(len(batches))
+        return info
+
+    def _appended(self, size: int) -> None:
+        log = self.log
+        log_end_offset, flush_messages = log.log_end_offset, log.config.flush_messages
+        self._uncommitted_bytes += size
+        if flush_messages != 1:
+            self._advance(log_end_offset)
+        if log_end_offset - log.recovery_point >= flush_messages:
+            log.flush(self._on_flushed)
 
     def is_committed(self, info: AppendInfo) -> bool:
         """Whether an append may be acknowledged. Under `flush.messages=N` the one that makes N unflushed records waits

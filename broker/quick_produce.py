@@ -9,7 +9,7 @@ general way, which begins from the beginning: a refused append has left nothing 
 from struct import Struct
 from struct import error as StructError
 
-from barnabas.broker.acknowledgement import fail, when_one_committed
+from barnabas.broker.acknowledgement import fail, too_late_error
 from barnabas.broker.connection import Frame, Reply
 from barnabas.broker.partition import Partition
 from barnabas.broker.promise import Promise
@@ -18,7 +18,6 @@ from barnabas.protocol.errors import KafkaError, ProtocolError
 from barnabas.protocol.frame import SIZE_BYTES, encode_response
 from barnabas.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from barnabas.protocol.primitives import read_uvarint
-from barnabas.protocol.records import MAGIC
 from barnabas.replication.image import INTERNAL_TOPICS
 from barnabas.storage.log import AppendInfo
 from barnabas.storage.seams import Clock
@@ -30,13 +29,15 @@ _FLEXIBLE_SINCE = 9
 _HEADER = Struct(">hhih")  # api key, version, correlation id, length of the client id
 _START = Struct(">hhiih")  # length of the transactional id, acks, timeout, count of topics, length of a name
 _PARTITION = Struct(">iii")  # count of partitions, index, length of the records
-_NO_STRING = -1
 _FLEXIBLE_START = Struct(">BBhiBB")  # the same behind the tags of the header
 _FLEXIBLE_PARTITION = Struct(">Bi")  # count of partitions, index; the length of the records has a length of its own
+_unpack_header, _HEADER_BYTES = _HEADER.unpack_from, _HEADER.size
+_unpack_start, _START_BYTES = _START.unpack_from, _START.size
+_unpack_partition, _PARTITION_BYTES = _PARTITION.unpack_from, _PARTITION.size
+_NO_STRING = -1
 _FLEXIBLE_ONE = 2  # as compact arrays count
 _NO_TAGS = b"\0\0\0"  # of the partition, the topic and the request
 _ONE_BYTE_MAX = 0x7F
-_MAGIC_AT = 16
 _ATTRIBUTES_AT = 22
 _TRANSACTIONAL_OR_CONTROL = 0x30
 _TEMPLATES_MAX = 1_000
@@ -52,58 +53,45 @@ Template = tuple[Struct, int, bytes, bytes]
 
 
 class QuickProduce:
-    __slots__ = ("_clock", "_replicas", "_templates")
+    __slots__ = ("_now_ms", "_partition", "_templates", "clock")
 
     def __init__(self, replicas: ReplicaManager, clock: Clock) -> None:
-        self._replicas = replicas
-        self._clock = clock
+        self._partition = replicas.partition
+        self.clock = clock
+        self._now_ms = clock.now_ms
         self._templates: dict[tuple[str, int], Template] = {}
 
     def __call__(self, frame: memoryview) -> Promise[Reply] | Reply:
         """The answer to a frame that begins as a Produce does; None for what is to go the general way."""
         try:
-            _, version, correlation_id, length = _HEADER.unpack_from(frame)
+            _, version, correlation_id, length = _unpack_header(frame)
             if version not in VERSIONS:
                 return None
-            position = _HEADER.size + (length if length > 0 else 0)
+            position = _HEADER_BYTES + (length if length > 0 else 0)
             found = (_find_flexible if version >= _FLEXIBLE_SINCE else _find)(frame, position)
             if found is None:
                 return None
             acks, timeout_ms, topic, index, batch = found
-            if batch[_MAGIC_AT] != MAGIC or batch[_ATTRIBUTES_AT] & _TRANSACTIONAL_OR_CONTROL:
+            if batch[_ATTRIBUTES_AT] & _TRANSACTIONAL_OR_CONTROL:
                 return None
             if (acks != 1 and acks != -1) or topic in INTERNAL_TOPICS:
                 return None
-            partition = self._replicas.partition(topic, index)
-            info = partition.append(batch, now_ms=self._clock.now_ms())
+            partition = self._partition(topic, index)
+            info = partition.append(batch, self._now_ms())
         except (KafkaError, ProtocolError, StructError, IndexError, ValueError):
             return None
         if partition.is_committed(info):
-            return self._reply(topic, index, info, version, correlation_id)
-        return self._when_committed(partition, info, timeout_ms, version, correlation_id)
+            return self.reply(topic, index, info, version, correlation_id)
+        return _Acknowledgement(self, partition, info, timeout_ms, version, correlation_id)
 
-    def _when_committed(
-        self, partition: Partition, info: AppendInfo, timeout_ms: int, version: int, correlation_id: int
-    ) -> Promise[Reply]:
-        topic, index = partition.topic_partition
-
-        def answer(error: KafkaError | None) -> Reply:
-            if error is None:
-                return self._reply(topic, index, info, version, correlation_id)
-            response = _response(topic, index, 0, -1, -1, -1)
-            fail(response.responses[0].partition_responses[0], error)
-            return encode_response(response, version, correlation_id)
-
-        return when_one_committed(self._clock, partition, info, timeout_ms, answer)
-
-    def _reply(self, topic: str, index: int, info: AppendInfo, version: int, correlation_id: int) -> Frame:
+    def reply(self, topic: str, index: int, info: AppendInfo, version: int, correlation_id: int) -> Frame:
         template = self._templates.get((topic, version))
         if template is None:
             template = self._add_template(topic, version)
         layout, size, head, tail = template
         base_offset, _, log_append_time, log_start_offset, _ = info
-        numbers = (index, 0, base_offset, log_append_time, log_start_offset)
-        return bytearray(layout.pack(size, correlation_id, head, *numbers, tail)), []
+        reply = layout.pack(size, correlation_id, head, index, 0, base_offset, log_append_time, log_start_offset, tail)
+        return reply, ()
 
     def _add_template(self, topic: str, version: int) -> Template:
         """The answer as the encoder makes it, cut where the numbers stand."""
@@ -116,12 +104,51 @@ class QuickProduce:
         return template
 
 
+class _Acknowledgement(Promise[Reply]):
+    """The reply to an append that is not committed yet. One object, no closures: these take as long as the append."""
+
+    __slots__ = ("_correlation_id", "_info", "_partition", "_quick", "_timer", "_version")
+
+    def __init__(
+        self,
+        quick: QuickProduce,
+        partition: Partition,
+        info: AppendInfo,
+        timeout_ms: int,
+        version: int,
+        correlation_id: int,
+    ) -> None:
+        super().__init__()
+        self._quick = quick
+        self._partition = partition
+        self._info = info
+        self._version = version
+        self._correlation_id = correlation_id
+        self._timer = quick.clock.call_later(timeout_ms, self._on_timeout)
+        partition.when_committed(info, self._on_committed)
+
+    def _on_committed(self, error: KafkaError | None) -> None:
+        if self.done:
+            return  # it was too late
+        self._timer.cancel()
+        topic, index = self._partition.topic_partition
+        if error is None:
+            self.resolve(self._quick.reply(topic, index, self._info, self._version, self._correlation_id))
+        else:
+            response = _response(topic, index, 0, -1, -1, -1)
+            fail(response.responses[0].partition_responses[0], error)
+            self.resolve(encode_response(response, self._version, self._correlation_id))
+
+    def _on_timeout(self) -> None:
+        self._on_committed(too_late_error())
+
+
 def _find(frame: memoryview, position: int) -> Found | None:
-    transactional_id, acks, timeout_ms, topics, length = _START.unpack_from(frame, position)
-    position += _START.size
+    transactional_id, acks, timeout_ms, topics, length = _unpack_start(frame, position)
+    position += _START_BYTES
     end = position + length
-    partitions, index, size = _PARTITION.unpack_from(frame, end)
-    start = end + _PARTITION.size
+    partitions, index, size = _unpack_partition(frame, end)
+    start = end + _PARTITION_BYTES
     if transactional_id != _NO_STRING or topics != 1 or partitions != 1 or start + size != len(frame):
         return None
     return acks, timeout_ms, str(frame[position:end], "utf-8"), index, frame[start:]

@@ -108,7 +108,7 @@ class ReplicaManager:
             config = self.log_config(topic.name)
             for index in range(len(topic.partitions)):
                 if (log := self._logs.opened(TopicPartition(topic.name, index))) is not None:
-                    log.config = config
+                    log.configure(config)
 
     def _create(self, topic: TopicImage, indexes: Iterable[int]) -> None:
         here = [TopicPartition(topic.name, i) for i in indexes if self._is_here(topic.partitions[i])]

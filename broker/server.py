@@ -4,8 +4,10 @@ Start: take the ports, open the logs, replay the metadata, lead the quorum, regi
 Stop: accept no more, answer what is here, flush, leave the mark of a clean shutdown.
 """
 
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from barnabas.broker.acceptor import Acceptor
 from barnabas.broker.broker import Broker
@@ -47,22 +49,40 @@ from barnabas.storage.log_manager import LogManager
 from barnabas.storage.seams import Report
 
 _PLAINTEXT = 0
+_OPEN_FILES_MIN = 16
+_OPEN_FILES_MAX = 65_536
 _DRAIN_MS = 5_000
 _DRAIN_CHECK_MS = 5
+
+
+class StopFailed(Exception):
+    """The process ends all the same, without the mark of a clean stop: the next start recovers its logs."""
 
 
 class BrokerServer:
     """`run` blocks until `stop`; `listeners` says where it listens once it is ready."""
 
-    def __init__(self, properties: Mapping[str, str], *, report: Report, system_time: Time = time) -> None:
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        *,
+        report: Report,
+        system_time: Time = time,
+        cluster_id: str = "",
+        is_alone: bool = False,
+    ) -> None:
+        """`cluster_id` is for a cluster that is new, instead of a random one. `is_alone`: nobody else uses Python in
+        this process."""
         if properties.get("authorizer.class.name"):
             raise InvalidConfig("authorizer.class.name is set, but there are no ACLs yet: remove it to let anybody in")
         self._properties = BrokerProperties(static=properties)
+        self._is_alone = is_alone
         self._report = report
         self._random = Entropy()
         self._files = OsFiles()
         self.config: BrokerConfig = self._properties.effective()
-        self.loop = Loop(self._on_error, system_time=system_time)
+        spins = is_alone and (os.cpu_count() or 1) > 1  # on one core the client could not run meanwhile
+        self.loop = Loop(self._on_error, system_time=system_time, spins=spins)
         self._workers = ThreadWorkers(self.loop)
         self._acceptor = Acceptor(self.config, loop=self.loop, report=report)
         self.listeners: list[Listener] = []
@@ -70,7 +90,7 @@ class BrokerServer:
         self._logs: LogManager | None = None
         self._metadata: MetadataLog | None = None
         self._controller: Controller
-        self._cluster_id = ""
+        self._cluster_id = cluster_id
         self._broker_epoch = -1
         self._is_stopping = False
         self._failure: BaseException | None = None
@@ -84,10 +104,9 @@ class BrokerServer:
             if self._failure is None:  # some failures are known before the loop has turned once
                 self.loop.run()
         finally:
-            self._acceptor.close()
-            self._workers.close()
+            self._attempt(self._acceptor.close, self._workers.close)
             if self._logs is not None:
-                self._logs.abandon()  # nothing, after a clean stop
+                self._attempt(self._logs.abandon)  # nothing, after a clean stop
             self.loop.close()
         if self._failure is not None:
             raise self._failure
@@ -97,23 +116,30 @@ class BrokerServer:
         if self._is_stopping:
             return
         self._is_stopping = True
-        self._acceptor.stop_accepting()
-        self._acceptor.stop_reading()
+        self._attempt(self._acceptor.stop_accepting, self._acceptor.stop_reading)
         if self._metadata is not None:
-            self.broker.stop_groups()
-            self.broker.replicas.wake_fetchers()
+            self._attempt(self.broker.stop_groups, self.broker.replicas.wake_fetchers)
         self._drain(self.loop.now_ms() + _DRAIN_MS)
 
     def _drain(self, deadline_ms: int) -> None:
         if not self._acceptor.is_idle and self.loop.now_ms() < deadline_ms:
             self.loop.call_later(_DRAIN_CHECK_MS, self._drain, deadline_ms)
             return
-        self._acceptor.close()
+        self._attempt(self._acceptor.close)
         if self._metadata is not None:
-            self._metadata.close()
+            self._attempt(self._metadata.close)
         if self._logs is not None:
-            self._logs.close(self._broker_epoch)
+            self._attempt(partial(self._logs.close, self._broker_epoch))
         self.loop.stop()
+
+    def _attempt(self, *steps: Callable[[], None]) -> None:
+        """Whatever a step of the stop runs into, the others have their turn, and the process ends."""
+        for step in steps:
+            try:
+                step()
+            except Exception as error:
+                self._on_error(error)
+                self._failure = StopFailed(f"the broker could not stop cleanly: {error}")
 
     def _fail(self, error: BaseException) -> None:
         """The metadata log is lost: nothing this broker says from here on could be relied upon."""
@@ -147,15 +173,21 @@ class BrokerServer:
             clock=self.loop,
             workers=self._workers,
             report=self._report,
-            config=_log_manager_config(config),
+            config=_log_manager_config(config, self._is_alone),
             config_of=self._log_config,
             compactor=CompactionProcess(self.loop, self._workers),
         )
         logs.open()
-        known = (log_dir.meta_properties.cluster_id for log_dir in logs.log_dirs if log_dir.meta_properties)
-        self._cluster_id = next(known, "") or uuid_text(random_uuid(self._random))
+        self._cluster_id = self._found_cluster_id(logs) or self._cluster_id or uuid_text(random_uuid(self._random))
         logs.ensure_meta_properties(self._cluster_id, config.node_id, lambda: random_uuid(self._random))
         return logs
+
+    def _found_cluster_id(self, logs: LogManager) -> str:
+        found = (log_dir.meta_properties.cluster_id for log_dir in logs.log_dirs if log_dir.meta_properties)
+        known = next(found, "")
+        if known and self._cluster_id not in ("", known):
+            self._report.warning(f"this is cluster {known} already; the id {self._cluster_id} is for one that is new")
+        return known
 
     def _log_config(self, topic: str) -> LogConfig:
         """For a log that is found on the disk. At first only the metadata log's is known for sure."""
@@ -219,7 +251,7 @@ class BrokerServer:
         self.config = config
         self._acceptor.config = config
         if self._logs is not None:
-            self._logs.cleaner.configure(_log_manager_config(config))
+            self._logs.cleaner.configure(_log_manager_config(config, self._is_alone))
         self._controller.settings = _controller_settings(config)
 
     def _on_commit(self, image: MetadataImage, changes: ImageChanges) -> None:
@@ -260,13 +292,13 @@ class BrokerServer:
         self.broker.start_groups()
 
 
-def _log_manager_config(config: BrokerConfig) -> LogManagerConfig:
+def _log_manager_config(config: BrokerConfig, is_alone: bool) -> LogManagerConfig:
     return LogManagerConfig(
         log_flush_offset_checkpoint_interval_ms=config.log_flush_offset_checkpoint_interval_ms,
         log_retention_check_interval_ms=config.log_retention_check_interval_ms,
         producer_id_expiration_ms=config.producer_id_expiration_ms,
         producer_id_expiration_check_interval_ms=config.producer_id_expiration_check_interval_ms,
-        open_files_max=config.barnabas_max_open_files,
+        open_files_max=config.barnabas_max_open_files or _open_files_max(is_alone),
         free_bytes_min=config.barnabas_min_free_bytes,
         log_cleaner_enable=config.log_cleaner_enable,
         log_cleaner_backoff_ms=config.log_cleaner_backoff_ms,
@@ -274,6 +306,16 @@ def _log_manager_config(config: BrokerConfig) -> LogManagerConfig:
         log_cleaner_io_buffer_load_factor=config.log_cleaner_io_buffer_load_factor,
         log_cleaner_io_max_bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
     )
+
+
+def _open_files_max(is_alone: bool) -> int:
+    """Three quarters of what the system lets this process open, the rest is for connections; a quarter if the process
+    is somebody else's."""
+    from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
+
+    limit, _ = getrlimit(RLIMIT_NOFILE)
+    share = limit * 3 // 4 if is_alone else limit // 4
+    return _OPEN_FILES_MAX if limit == RLIM_INFINITY else max(_OPEN_FILES_MIN, min(share, _OPEN_FILES_MAX))
 
 
 def _controller_settings(config: BrokerConfig) -> ControllerSettings:

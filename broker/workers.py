@@ -24,6 +24,7 @@ class ThreadWorkers:
 
     def run(self, job: Callable[[], Any], then: Then) -> None:
         self._unfinished += 1
+        self._loop.jobs += 1
         if self._unfinished > len(self._threads) and len(self._threads) < self._size:
             thread = threading.Thread(target=self._work, name=self._name, daemon=True)
             self._threads.append(thread)
@@ -48,4 +49,5 @@ class ThreadWorkers:
 
     def _finished(self, then: Then, result: Any, error: BaseException | None) -> None:
         self._unfinished -= 1
+        self._loop.jobs -= 1
         then(result, error)

@@ -28,7 +28,7 @@ class RequestHeader(NamedTuple):
     client_id: str | None
 
 
-def frame_size(buffer: bytes | bytearray | memoryview, position: int, *, max_bytes: int) -> int:
+def frame_size(buffer: bytes | bytearray | memoryview, position: int, max_bytes: int) -> int:
     """The size that the frame at `position` declares for what follows; the four bytes must be there."""
     size: int = _SIZE.unpack_from(buffer, position)[0]
     if size < 0:

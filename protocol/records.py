@@ -12,7 +12,7 @@ Rules:
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from barnabas.protocol.compression import Buffer, CompressionType, compress, decompress
 from barnabas.protocol.crc32c import crc32c
@@ -22,6 +22,8 @@ MAGIC = 2
 HEADER_BYTES = 61
 LOG_OVERHEAD = 12
 """Base offset and batch length, which batch_length does not count."""
+CRC_COVERS_FROM = 21
+"""The attributes, and all behind them."""
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
@@ -46,13 +48,12 @@ _END_TRANSACTION_VALUE = struct.Struct(">hi")
 _BATCH_LENGTH_AT = 8
 _LEADER_EPOCH_AT = 12
 _CRC_AT = 17
-_ATTRIBUTES_AT = 21
+_ATTRIBUTES_AT = CRC_COVERS_FROM
 _MAX_TIMESTAMP_AT = 35
 
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
 
-_header_unpack_from = _HEADER.unpack_from
 _offset_pack_into = _INT64.pack_into
 _leader_epoch_pack_into = _BATCH_LENGTH.pack_into
 _tuple_new = tuple.__new__
@@ -159,10 +160,18 @@ def increment_sequence(sequence: int, increment: int) -> int:
 # ---- headers
 
 
+unpack_header = _HEADER.unpack_from
+"""The fields of the header, as a plain tuple, for those who look at most of them."""
+
+
+def new_header(fields: tuple[Any, ...]) -> BatchHeader:
+    return _tuple_new(BatchHeader, fields)
+
+
 def header_at(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header as it stands there: only its presence is checked, not its sense."""
     try:
-        return _tuple_new(BatchHeader, _header_unpack_from(buffer, position))
+        return _tuple_new(BatchHeader, unpack_header(buffer, position))
     except struct.error:
         raise ProtocolError(f"{len(buffer) - position} bytes are too few for a batch header") from None
 
@@ -172,7 +181,7 @@ def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Batch
     end = len(buffer)
     header_end_max = end - HEADER_BYTES
     while position <= header_end_max:
-        header = _tuple_new(BatchHeader, _header_unpack_from(buffer, position))
+        header = _tuple_new(BatchHeader, unpack_header(buffer, position))
         next_position = position + header[1] + LOG_OVERHEAD
         if next_position - position < HEADER_BYTES:
             raise ProtocolError(f"a batch of length {header[1]} at byte {position}")
@@ -184,12 +193,16 @@ def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Batch
 
 def crc_of(batch: memoryview) -> int:
     """The CRC-32C that the batch, and nothing behind it in the view, should carry."""
-    return crc32c(batch[_ATTRIBUTES_AT:])
+    return crc32c(batch[CRC_COVERS_FROM:])
 
 
 def set_offsets(batch: memoryview | bytearray, base_offset: int, partition_leader_epoch: int) -> None:
     _offset_pack_into(batch, 0, base_offset)
     _leader_epoch_pack_into(batch, _LEADER_EPOCH_AT, partition_leader_epoch)
+
+
+def set_header(batch: memoryview | bytearray, header: BatchHeader) -> None:
+    _HEADER.pack_into(batch, 0, *header)
 
 
 def set_max_timestamp(batch: memoryview, timestamp_type_log_append_time: bool, max_timestamp: int) -> None:

@@ -43,7 +43,6 @@ from barnabas.storage.files import Files
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.seams import Clock, Report, Timer, Workers
-from barnabas.storage.validation import AppendOrigin
 
 METADATA_PARTITION = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
 METADATA_TOPIC_ID: Uuid = bytes(15) + b"\x01"
@@ -229,7 +228,7 @@ class MetadataLog:
             self._has_open_transaction = False
 
     def _log_append(self, batch: bytearray, epoch: int, now_ms: int) -> None:
-        self._log.append(memoryview(batch), leader_epoch=epoch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
+        self._log.append_own(memoryview(batch), leader_epoch=epoch, now_ms=now_ms)
         self._bytes_since_snapshot += len(batch)
 
     def _abort_open_transaction(self, now_ms: int) -> None:

@@ -5,9 +5,12 @@ slice on its way to a socket or an fsync in a worker keeps its own reference and
 Only the loop's thread uses the cache; workers are given files.
 """
 
+import errno
 from collections import OrderedDict
 
 from barnabas.storage.files import File, Files
+
+OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
 class FileCache:
@@ -19,7 +22,7 @@ class FileCache:
         self._capacity = capacity
         self._open: OrderedDict[str, File] = OrderedDict()
 
-    def open(self, path: str, *, create: bool = False) -> File:
+    def open(self, path: str, create: bool = False) -> File:
         file = self._open.get(path)
         if file is None:
             return self._open_anew(path, create)
@@ -27,7 +30,13 @@ class FileCache:
         return file
 
     def _open_anew(self, path: str, create: bool) -> File:
-        file = self._files.open(path, create=create)
+        try:
+            file = self._files.open(path, create=create)
+        except OSError as error:
+            if error.errno not in OUT_OF_DESCRIPTORS:
+                raise
+            self.forget_all()  # connections took more than was left for them
+            file = self._files.open(path, create=create)
         while len(self._open) >= self._capacity:
             self._open.popitem(last=False)
         self._open[path] = file

@@ -11,10 +11,10 @@ Rules:
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from barnabas.protocol.errors import KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
-from barnabas.protocol.records import NO_TIMESTAMP, set_offsets
+from barnabas.protocol.records import NO_TIMESTAMP, BatchHeader, set_header, set_offsets
 from barnabas.protocol.types import TopicPartition, Uuid
 from barnabas.storage import retention
 from barnabas.storage.cleanable import Cleanable, find_cleanable
@@ -30,10 +30,14 @@ from barnabas.storage.segment import DELETED_SUFFIX, Segment, TornTail
 from barnabas.storage.segment_list import SegmentList
 from barnabas.storage.segment_swap import SegmentSwap
 from barnabas.storage.unflushed import Unflushed
-from barnabas.storage.validation import AppendOrigin, Batches, stamp_log_append_time, validate
+from barnabas.storage.validation import Batches, check_client_batch, check_own_batches, stamp_log_append_time
 
 if TYPE_CHECKING:
     from barnabas.storage.compaction_job import CleanedSegment
+    from barnabas.storage.transaction_index import AbortedTransaction
+
+
+_new_info = tuple.__new__  # a third of the time that the class takes
 
 
 class AppendInfo(NamedTuple):
@@ -52,14 +56,15 @@ class SegmentsChanged(Exception):
 
 class Log:
     __slots__ = (
-        "_config",
         "_deadlines",
         "_group_commit",
+        "_has_aborted",
         "_leader_epochs",
         "_log_dir",
         "_segments",
         "_swap",
         "_unflushed",
+        "config",
         "high_watermark",
         "is_closed",
         "log_end_offset",
@@ -80,7 +85,7 @@ class Log:
         loaded: LoadedLog,
     ) -> None:
         self._log_dir = log_dir
-        self._config = config
+        self.config = config
         self.path = f"{log_dir.path}/{topic_partition}"
         self.topic_partition = topic_partition
         self.topic_id = topic_id
@@ -92,6 +97,7 @@ class Log:
         """Bounds retention. None: there is no other replica, every record is committed."""
         self.producers = loaded.producers
         self._leader_epochs = loaded.leader_epochs
+        self._has_aborted = loaded.has_aborted
         self._segments = SegmentList(loaded.segments)
         self._unflushed = Unflushed(self.path, loaded.segments, has_durable_names=loaded.has_durable_names)
         self._group_commit = GroupCommit(self, log_dir.clock, log_dir.workers)
@@ -104,20 +110,15 @@ class Log:
         if self.log_end_offset > self.log_start_offset:
             initial_delay_ms = self._log_dir.config.log_initial_task_delay_ms
             self._deadlines.retention_ms = self._log_dir.clock.now_ms() + initial_delay_ms
-            if self._config.compact and len(self._segments) > 1:
+            if self.config.compact and len(self._segments) > 1:
                 self._deadlines.compaction_ms = self._deadlines.retention_ms
             self._reschedule()
         if self._unflushed:
             self._group_commit.start_soon()
 
-    @property
-    def config(self) -> LogConfig:
-        return self._config
-
-    @config.setter
-    def config(self, config: LogConfig) -> None:
-        if config != self._config:
-            self._config = config
+    def configure(self, config: LogConfig) -> None:
+        if config != self.config:
+            self.config = config
             self._deadlines.retention_ms = NEVER_MS
             self._deadlines.compaction_ms = self._log_dir.clock.now_ms() if config.compact else NEVER_MS
             self._reschedule()
@@ -146,86 +147,117 @@ class Log:
 
     # ---- append
 
-    def append(
-        self, batches: memoryview, *, leader_epoch: int, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT
-    ) -> AppendInfo:
-        """Stores the batches behind the last one. Patches them in place: the buffer then holds what the file holds."""
+    def append(self, batch: memoryview, leader_epoch: int, now_ms: int) -> AppendInfo:
+        """Stores a client's batch behind the last one. Patches it in place: the buffer then holds what the file holds.
+
+        Every request goes through here, so what can be said in one function is not said in five.
+        """
         if self._log_dir.error is not None or self.is_closed:
             self._check_available()
-        config = self._config
-        checked = validate(batches, config, now_ms, origin)
-        size = len(batches)
+        config = self.config
+        header = sent = check_client_batch(batch, config, now_ms)
+        size, producer_id = len(batch), header.producer_id
         if size > config.segment_bytes:
-            raise RecordListTooLarge(f"{size} bytes of batches where segment.bytes is {config.segment_bytes}")
-        if self.producers.by_id and (duplicate := self._duplicate_of(checked, origin)) is not None:
-            return self._info_of_duplicate(duplicate)
-        if origin is AppendOrigin.CLIENT:  # the floor of free space keeps room for what the broker itself must write
-            self._log_dir.reserve(size, now_ms)
+            self._refuse_size(size)
+        if producer_id >= 0 and self.producers.by_id:
+            duplicate = self.producers.check(header, sequences=True)
+            if duplicate is not None:
+                return self._info_of_duplicate(duplicate)
+        self._log_dir.reserve(size, now_ms)  # a floor of free space keeps room for what the broker itself must write
         log_append_time = NO_TIMESTAMP
         if config.is_log_append_time:
-            checked = stamp_log_append_time(batches, checked, now_ms)
+            header = stamp_log_append_time(batch, now_ms)
             log_append_time = now_ms
         base_offset = self.log_end_offset
+        last_offset = base_offset + header.last_offset_delta
+        segment = self._segments.active
         try:
-            self._write(batches, checked, leader_epoch, now_ms)
+            if segment.is_sealed or segment.should_roll(config, size, last_offset, header.max_timestamp, now_ms):
+                segment = self._segment_for(size, last_offset, header.max_timestamp, now_ms)
+            set_offsets(batch, base_offset, leader_epoch)
+            segment.append(batch, header, last_offset, config.index_interval_bytes)
+        except (OSError, TornTail) as error:
+            set_header(batch, sent)
+            raise self._append_failed(error) from error
+        self.log_end_offset = last_offset + 1
+        if producer_id >= 0:
+            self._remember_producer(batch, header, base_offset)
+        self._appended(base_offset, leader_epoch)
+        return _new_info(AppendInfo, (base_offset, last_offset, log_append_time, self.log_start_offset, False))
+
+    def append_own(self, data: memoryview, leader_epoch: int, now_ms: int) -> AppendInfo:
+        """Stores what the broker itself has made: one batch or several, control batches too, all of them or none."""
+        assert data, "nothing to append"
+        self._check_available()
+        batches = check_own_batches(data)
+        if len(data) > self.config.segment_bytes:
+            self._refuse_size(len(data))
+        for _, header in batches:
+            if header.producer_id >= 0 and self.producers.by_id:
+                self.producers.check(header, sequences=False)
+        log_append_time = NO_TIMESTAMP
+        if self.config.is_log_append_time:
+            batches = [(batch, stamp_log_append_time(batch, now_ms)) for batch, _ in batches]
+            log_append_time = now_ms
+        base_offset = next_offset = self.log_end_offset
+        for batch, header in batches:
+            set_offsets(batch, next_offset, leader_epoch)
+            next_offset += header.last_offset_delta + 1
+        max_timestamp = max(header.max_timestamp for _, header in batches)
+        try:
+            segment = self._segment_for(len(data), next_offset - 1, max_timestamp, now_ms)
+            segment.append_all(data, batches, base_offset, self.config.index_interval_bytes)
         except (OSError, TornTail) as error:
             raise self._append_failed(error) from error
-        return AppendInfo(base_offset, self.log_end_offset - 1, log_append_time, self.log_start_offset, False)
+        self.log_end_offset = next_offset
+        self._remember_producers(batches, base_offset)
+        self._appended(base_offset, leader_epoch)
+        return AppendInfo(base_offset, next_offset - 1, log_append_time, self.log_start_offset, False)
 
-    def _duplicate_of(self, batches: Batches, origin: AppendOrigin) -> BatchMetadata | None:
-        for _, header in batches:
-            if header.producer_id >= 0:
-                duplicate = self.producers.check(header, sequences=origin is AppendOrigin.CLIENT)
-                if duplicate is not None:
-                    return duplicate
-        return None
+    def _refuse_size(self, size: int) -> NoReturn:
+        raise RecordListTooLarge(f"{size} bytes of batches where segment.bytes is {self.config.segment_bytes}")
 
     def _info_of_duplicate(self, batch: BatchMetadata) -> AppendInfo:
-        log_append_time = batch.timestamp if self._config.is_log_append_time else NO_TIMESTAMP
+        log_append_time = batch.timestamp if self.config.is_log_append_time else NO_TIMESTAMP
         return AppendInfo(batch.first_offset, batch.last_offset, log_append_time, self.log_start_offset, True)
 
-    def _write(self, data: memoryview, batches: Batches, leader_epoch: int, now_ms: int) -> None:
-        base_offset = next_offset = self.log_end_offset
-        max_timestamp = producer_id = -1
-        for position, header in batches:
-            set_offsets(data[position:] if position else data, next_offset, leader_epoch)
-            next_offset += header.last_offset_delta + 1
-            max_timestamp = max(max_timestamp, header.max_timestamp)
-            producer_id = max(producer_id, header.producer_id)
-        config = self._config
+    def _segment_for(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> Segment:
+        """The active segment, or the next if that one should be closed first."""
         segment = self._segments.active
         if segment.is_sealed:
             segment.activate()
-        if segment.should_roll(config, len(data), next_offset - 1, max_timestamp, now_ms):
-            segment = self._roll(now_ms)
-        segment.append(data, batches, base_offset, config.index_interval_bytes)
-        self.log_end_offset = next_offset
+        if segment.should_roll(self.config, size, last_offset, max_timestamp, now_ms):
+            return self._roll(now_ms)
+        return segment
+
+    def _remember_producers(self, batches: Batches, base_offset: int) -> None:
+        for batch, header in batches:
+            if header.producer_id >= 0:
+                self._remember_producer(batch, header, base_offset)
+            base_offset += header.last_offset_delta + 1
+
+    def _remember_producer(self, batch: memoryview, header: BatchHeader, base_offset: int) -> None:
+        if not self.producers.by_id:
+            self._deadlines.are_settled = False
+        if header.is_control:
+            end_transaction(self.producers, header, batch)
+        else:
+            self.producers.update(header, base_offset)
+
+    def _appended(self, base_offset: int, leader_epoch: int) -> None:
         if leader_epoch != self._leader_epochs.latest:
             self._leader_epochs.assign(leader_epoch, base_offset)
-        if producer_id >= 0:
-            self._remember_producers(data, batches, base_offset)
-        if next_offset - self.recovery_point >= config.flush_messages:
+        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
             self._group_commit.flush_soon()
         if not self._deadlines.are_settled:
             self._reschedule()
-
-    def _remember_producers(self, data: memoryview, batches: Batches, next_offset: int) -> None:
-        if not self.producers.by_id:
-            self._deadlines.are_settled = False
-        for position, header in batches:
-            if header.producer_id >= 0:
-                if header.is_control:
-                    end_transaction(self.producers, header, data[position : position + header.size_bytes])
-                else:
-                    self.producers.update(header, next_offset)
-            next_offset += header.last_offset_delta + 1
 
     def _append_failed(self, error: Exception) -> KafkaStorageError:
         if isinstance(error, OSError) and error.errno in FULL_DISK:
             text = f"{self.topic_partition}: the disk of {self._log_dir.path} is full, the append was refused"
             self._log_dir.report.warning(text, topic_partition=str(self.topic_partition), log_dir=self._log_dir.path)
             return KafkaStorageError(text)
-        return self._log_dir.go_offline(error)
+        return self._log_dir.failed(error)
 
     # ---- segments
 
@@ -249,7 +281,7 @@ class Log:
         self._segments.append(segment)
         self._unflushed.closed(active)
         self._take_snapshot()
-        if retention.has_surplus(self._segments, self._config):
+        if retention.has_surplus(self._segments, self.config):
             not_before_ms = now_ms + self._log_dir.config.log_retention_check_interval_ms
             self._deadlines.retention_ms = min(self._deadlines.retention_ms, not_before_ms)
             self._deadlines.are_settled = False
@@ -285,7 +317,20 @@ class Log:
                 offset, max_bytes, max_offset=max_offset, end_offset=end_offset, at_least_one=at_least_one
             )
         except OSError as error:
-            raise self._log_dir.go_offline(error) from error
+            raise self._log_dir.failed(error) from error
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list["AbortedTransaction"]:
+        """Those that reach into this range, by their first offsets. Nobody aborts one here: they came with the files,
+        which compaction may have changed since."""
+        if not self._has_aborted:
+            return []
+        from barnabas.storage.transaction_index import read_aborted
+
+        try:
+            rows = read_aborted(self._log_dir.files, self.path)
+        except OSError as error:
+            raise self._log_dir.failed(error) from error
+        return sorted(row for row in rows if row.first_offset < end_offset and row.last_offset >= start_offset)
 
     # ---- offsets
 
@@ -295,14 +340,14 @@ class Log:
         try:
             return find_timestamp(self._segments, timestamp, self.log_start_offset)
         except OSError as error:
-            raise self._log_dir.go_offline(error) from error
+            raise self._log_dir.failed(error) from error
 
     def offset_of_max_timestamp(self) -> TimestampOffset | None:
         self._check_available()
         try:
             return find_max_timestamp(self._segments)
         except OSError as error:
-            raise self._log_dir.go_offline(error) from error
+            raise self._log_dir.failed(error) from error
 
     @property
     def latest_epoch(self) -> int:
@@ -349,9 +394,13 @@ class Log:
         if not (with_active or self._unflushed):
             return None
         active = self._segments.active
-        if with_active:
-            return self._unflushed.plan(self._log_dir.files, self.log_end_offset, active, self._leader_epochs)
-        return self._unflushed.plan(self._log_dir.files, active.base_offset, None, self._leader_epochs)
+        offset = self.log_end_offset if with_active else active.base_offset
+        try:
+            return self._unflushed.plan(
+                self._log_dir.files, offset, active if with_active else None, self._leader_epochs
+            )
+        except OSError as error:
+            raise self._log_dir.failed(error) from error
 
     def flush_done(self, plan: FlushPlan, error: BaseException | None) -> BaseException | None:
         if self.is_closed:
@@ -361,17 +410,19 @@ class Log:
         self.recovery_point = max(self.recovery_point, plan.offset)
         if self.recovery_point == self.log_end_offset:
             self._deadlines.flush_ms = NEVER_MS
-            self._deadlines.are_settled = self._deadlines.are_settled and self._config.flush_ms == NO_FLUSH_MS
+            self._deadlines.are_settled = self._deadlines.are_settled and self.config.flush_ms == NO_FLUSH_MS
         self._unflushed.done(plan, self._leader_epochs)
         if plan.postponed is None:
             point = self._unflushed.recovery_point_to_checkpoint(self.recovery_point, self._segments.active)
             self._log_dir.set_recovery_point(self.topic_partition, point)
-        if plan.sealed and plan.postponed is None and self._config.compact:
+        if self._unflushed and plan.postponed is None:
+            self._group_commit.start_soon()  # for a segment that was closed meanwhile
+        if plan.sealed and plan.postponed is None and self.config.compact:
             self.look_at_dirt_at(self._log_dir.clock.now_ms())
         if plan.deleted:
             # Under their new names the files wait for those who may still want to look at them.
             paths = [path + DELETED_SUFFIX for paths in plan.deleted for path in paths]
-            self._log_dir.clock.call_later(self._config.file_delete_delay_ms, self._log_dir.remove_in_worker, paths)
+            self._log_dir.clock.call_later(self.config.file_delete_delay_ms, self._log_dir.remove_in_worker, paths)
         return None
 
     # ---- removal
@@ -397,7 +448,7 @@ class Log:
             if count:
                 self._start_at(self._segments[count].base_offset)
                 self._delete_segments(count)
-            expiry_ms = retention.next_expiry_ms(self._segments, self._config, self._largest_timestamp)
+            expiry_ms = retention.next_expiry_ms(self._segments, self.config, self._largest_timestamp)
         except OSError as error:
             raise self._append_failed(error) from error
         if expiry_ms is not None:
@@ -409,7 +460,7 @@ class Log:
     def _count_deletable(self, now_ms: int) -> int:
         return retention.count_deletable(
             self._segments,
-            self._config,
+            self.config,
             now_ms=now_ms,
             log_start_offset=self.log_start_offset,
             log_end_offset=self.log_end_offset,
@@ -449,7 +500,7 @@ class Log:
     def cleanable(self, now_ms: int) -> Cleanable:
         return find_cleanable(
             self._segments,
-            self._config,
+            self.config,
             first_dirty_offset=self.first_dirty_offset,
             last_stable_offset=self.last_stable_offset,
             recovery_point=self.recovery_point,
@@ -464,7 +515,7 @@ class Log:
     def look_at_dirt(self, now_ms: int) -> None:
         """Offers itself to the cleaner if that is worth it; if not, it says when it will be."""
         self._deadlines.compaction_ms = NEVER_MS
-        if not self._config.compact:
+        if not self.config.compact:
             return
         try:
             found = self.cleanable(now_ms)
@@ -507,7 +558,7 @@ class Log:
         swap, self._swap = self._swap, None
         assert swap is not None, "whoever cancels it is not called back"
         if error is None:
-            files, delay_ms = swap.retired_files(), self._config.file_delete_delay_ms
+            files, delay_ms = swap.retired_files(), self.config.file_delete_delay_ms
             self._log_dir.clock.call_later(delay_ms, self._log_dir.remove_in_worker, files)
         elif swap.is_installed or not (isinstance(error, OSError) and error.errno in FULL_DISK):
             error = self._log_dir.go_offline(error)
@@ -529,7 +580,7 @@ class Log:
     def _reschedule(self) -> None:
         deadlines = self._deadlines
         deadlines.update(
-            self._config,
+            self.config,
             self._log_dir.config,
             self._log_dir.clock.now_ms(),
             is_empty=self.log_end_offset == self.log_start_offset,

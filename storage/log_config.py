@@ -290,6 +290,8 @@ class LogConfig(Config):
     compact: bool
     delete: bool
     is_log_append_time: bool
+    trusts_headers: bool
+    """A client's batch is judged by its header alone if that has timestamps which fit."""
     max_segment_ms: int
     """The age at which a segment must be closed: compaction's longest lag counts too."""
     syncs_every_append: bool
@@ -299,6 +301,7 @@ class LogConfig(Config):
         values["compact"] = "compact" in self.cleanup_policy
         values["delete"] = "delete" in self.cleanup_policy
         values["is_log_append_time"] = self.message_timestamp_type == "LogAppendTime"
+        values["trusts_headers"] = self.barnabas_record_validation == "header" and not self.compact
         values["max_segment_ms"] = min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms
         values["syncs_every_append"] = self.flush_messages == 1
         if self.internal_segment_bytes is not None:

@@ -21,7 +21,7 @@ from barnabas.storage.checkpoints import (
     RECOVERY_POINT_CHECKPOINT,
     encode_offsets,
 )
-from barnabas.storage.file_cache import FileCache
+from barnabas.storage.file_cache import OUT_OF_DESCRIPTORS, FileCache
 from barnabas.storage.files import Files, replace_file
 from barnabas.storage.log_config import DOUBLE_MAX
 from barnabas.storage.metadata_files import MetaProperties
@@ -137,6 +137,14 @@ class LogDir:
         self._next_space_check_ms = 0
 
     # ---- failure
+
+    def failed(self, error: Exception) -> KafkaStorageError:
+        """What they are told who wanted to read or write. That descriptors are short is no fault of the disk."""
+        if not (isinstance(error, OSError) and error.errno in OUT_OF_DESCRIPTORS):
+            return self.go_offline(error)
+        text = f"log dir {self.path}: {error}: raise `ulimit -n`, or lower max.connections"
+        self.report.warning(text, log_dir=self.path, error=str(error))
+        return KafkaStorageError(text)
 
     def go_offline(self, error: BaseException) -> KafkaStorageError:
         if self.error is None:

@@ -4,6 +4,8 @@ Rules:
 - After a clean stop nothing is opened at start: a log is opened when it is first asked for, and one by one in the
   background, because retention must reach those that nobody asks for. After any other stop every log is recovered at
   start.
+- A log with records that has no recovery point was written by another broker and put here: it is opened at start, for
+  it must have one before the mark of the clean stop goes.
 - The mark of a clean stop is removed, durably, before anything can be appended. So is what recovery removes. Whether or
   not this start removed anything, names are synced: the last one may have been killed before it came to that.
 - The cluster's metadata, not the directories, say which partitions exist: making a log costs no fsync. Its directory
@@ -28,7 +30,7 @@ from barnabas.storage.cleaner import Cleaner, Compactor
 from barnabas.storage.deadlines import DeadlineHeap
 from barnabas.storage.file_cache import FileCache
 from barnabas.storage.files import Files, Lock, make_durable_dir, replace_file, write_file
-from barnabas.storage.flush import run_each, run_together
+from barnabas.storage.flush import FlushPlan, run_each, run_together
 from barnabas.storage.leader_epochs import LeaderEpochs
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
@@ -52,6 +54,7 @@ from barnabas.storage.segment import LOG_SUFFIX, Segment
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 _NAME_MAX = 255
+_CLOSED_AT_ONCE = 1_000
 
 
 class LogDirInUse(Exception):
@@ -150,12 +153,8 @@ class LogManager:
             self._locks.pop().release()
 
     def _open_dir(self, log_dir: LogDir) -> None:
-        mark = f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}"
         names = self._files.listdir(log_dir.path)
         log_dir.had_clean_shutdown = CLEAN_SHUTDOWN_FILE in names
-        if log_dir.had_clean_shutdown:
-            self._files.remove(mark)
-        self._files.sync_dir(log_dir.path)
         if META_PROPERTIES in names:
             log_dir.meta_properties = MetaProperties.from_bytes(
                 self._files.read_bytes(f"{log_dir.path}/{META_PROPERTIES}")
@@ -165,6 +164,10 @@ class LogManager:
         log_dir.cleaner_offsets = self._read_offsets(log_dir, CLEANER_OFFSET_CHECKPOINT, names)
         for name in names:
             self._find(log_dir, name)
+        if log_dir.had_clean_shutdown:
+            self._adopt_moved(log_dir)
+            self._files.remove(f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}")
+        self._files.sync_dir(log_dir.path)
         if not log_dir.had_clean_shutdown:
             self._recover(log_dir)
 
@@ -190,6 +193,19 @@ class LogManager:
         self._add(log_dir, topic_partition)
         if log_dir.had_clean_shutdown:
             self._unopened.append(topic_partition)
+
+    def _adopt_moved(self, log_dir: LogDir) -> None:
+        """A log with records and without a recovery point was written by another broker and put here. Its files are as
+        good as the mark says; but once that is gone, gaps that compaction left in it would count as losses."""
+        checkpoint = None
+        for topic_partition in [name for name in self._unopened if not log_dir.recovery_points.get(name)]:
+            if self._dirs[topic_partition] is log_dir and self._measure(log_dir, topic_partition):
+                log = self._open_log(topic_partition, is_clean=True)
+                checkpoint = log_dir.checkpoint_with(topic_partition, log.recovery_point)
+                text = f"{topic_partition}: found with records up to {log.log_end_offset}, written elsewhere"
+                self._report.info(text, topic_partition=str(topic_partition))
+        if checkpoint is not None:
+            log_dir.write(checkpoint)
 
     def _recover(self, log_dir: LogDir) -> None:
         mine = [topic_partition for topic_partition, owner in self._dirs.items() if owner is log_dir]
@@ -314,7 +330,7 @@ class LogManager:
             if log.topic_id is None:
                 self._adopt(log, topic_id)
             if log.topic_id == topic_id:
-                log.config = config
+                log.configure(config)
                 return log
             self.move_aside(topic_partition, "it belongs to an earlier topic of that name")
         if not is_new:
@@ -434,12 +450,22 @@ class LogManager:
         self._unlock()
 
     def _close_logs(self) -> None:
-        plans = {log: log.plan_of_close() for log in self._logs.values()}
-        changed = [plan for plan in plans.values() if plan is not None]
-        are_many = len(changed) >= self._config.sync_together_min
-        failed = run_together(self._files, changed) if are_many else run_each(changed)
-        for log, plan in plans.items():
-            log.closed(plan, failed.get(plan) if plan is not None else None)
+        """Some at a time: each that has something to write holds a file open until it is written."""
+        logs, at_once = list(self._logs.values()), min(_CLOSED_AT_ONCE, self._config.open_files_max // 4 + 1)
+        for start in range(0, len(logs), at_once):
+            plans = {log: self._plan_of_close(log) for log in logs[start : start + at_once]}
+            changed = [plan for plan in plans.values() if plan is not None]
+            are_many = len(changed) >= self._config.sync_together_min
+            failed = run_together(self._files, changed) if are_many else run_each(changed)
+            for log, plan in plans.items():
+                log.closed(plan, failed.get(plan) if plan is not None else None)
+
+    def _plan_of_close(self, log: Log) -> FlushPlan | None:
+        try:
+            return log.plan_of_close()
+        except KafkaStorageError as error:
+            log.log_dir.go_offline(error)  # without a mark of a clean stop: not everything is on the disk
+            return None
 
     def _close_dir(self, log_dir: LogDir, broker_epoch: int) -> None:
         try:

@@ -20,7 +20,7 @@ from barnabas.protocol.types import TopicPartition
 from barnabas.storage.batches import CRC_FROM, scan_batches
 from barnabas.storage.checkpoints import CorruptCheckpoint
 from barnabas.storage.leader_epochs import LEADER_EPOCH_CHECKPOINT, LeaderEpochs
-from barnabas.storage.leftovers import clear_leftovers
+from barnabas.storage.leftovers import TXN_INDEX_SUFFIX, clear_leftovers
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_dir import LogDir
 from barnabas.storage.offset_index import OffsetIndex
@@ -48,6 +48,8 @@ class LoadedLog(NamedTuple):
     leader_epochs: LeaderEpochs
     has_durable_names: bool
     """It was stopped cleanly and held something then: a stop writes nothing for a log that is empty."""
+    has_aborted: bool = False
+    """A segment has a transaction index."""
 
 
 class LogLoader:
@@ -68,11 +70,13 @@ class LogLoader:
         self._without_index: set[int] = set()
         """Base offsets of segments whose index files are missing or damaged."""
         self._removed_any = False
+        self._has_aborted = False
 
     def load(self, *, is_clean: bool) -> LoadedLog:
         names = clear_leftovers(self._files, self._path, self._log_dir.report)
         snapshots = _offsets_of(names, SNAPSHOT_SUFFIX)
         segments = [self._segment(offset, names) for offset in _offsets_of(names, LOG_SUFFIX)]
+        self._has_aborted = any(name.endswith(TXN_INDEX_SUFFIX) for name in names)
         if LEADER_EPOCH_CHECKPOINT in names:
             self._read_leader_epochs()
         end_offset = self._trusted_end(segments) if is_clean else None
@@ -105,6 +109,7 @@ class LogLoader:
             self._producers,
             self._leader_epochs,
             has_durable_names=is_clean and end_offset > 0,
+            has_aborted=self._has_aborted,
         )
 
     def _segment(self, base_offset: int, names: set[str]) -> Segment:

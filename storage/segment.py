@@ -111,21 +111,29 @@ class Segment:
 
     def create(self) -> None:
         """For a segment whose name must tell the log end offset; the first of a log waits for its first append."""
-        self._cache.open(self.path, create=True)
+        self._cache.open(self.path, True)
 
-    def append(self, data: memoryview, batches: Batches, base_offset: int, index_interval_bytes: int) -> None:
-        file = self._cache.open(self.path, create=True)
+    def append(self, batch: memoryview, header: BatchHeader, last_offset: int, index_interval_bytes: int) -> None:
+        self._write(batch)
+        self.index_batch(self.size, header, last_offset, index_interval_bytes)
+        self.size += len(batch)
+
+    def append_all(self, data: memoryview, batches: Batches, base_offset: int, index_interval_bytes: int) -> None:
+        """Several batches, which lie one behind the other in `data`, in one write."""
+        self._write(data)
+        for batch, header in batches:
+            last_offset = base_offset + header.last_offset_delta
+            self.index_batch(self.size, header, last_offset, index_interval_bytes)
+            self.size += len(batch)
+            base_offset = last_offset + 1
+
+    def _write(self, data: memoryview) -> None:
+        file = self._cache.open(self.path, True)
         try:
             file.writev((data,))
         except OSError:
             self._cut_torn_tail(file)
             raise
-        start = self.size
-        for position, header in batches:
-            last_offset = base_offset + header.last_offset_delta
-            self.index_batch(start + position, header, last_offset, index_interval_bytes)
-            base_offset = last_offset + 1
-        self.size = start + len(data)
 
     def _cut_torn_tail(self, file: File) -> None:
         try:
@@ -150,9 +158,16 @@ class Segment:
         self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp - self.base_offset)
 
     def should_roll(self, config: LogConfig, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
+        if self.size > 0:
+            first_timestamp = self.first_timestamp
+            if first_timestamp is None:
+                first_timestamp = self.first_batch_timestamp()
+            # By the records' own time where they have one, else by the clock since the segment was begun.
+            waited_ms = max_timestamp - first_timestamp if first_timestamp >= 0 else now_ms - self.created_ms
+            if waited_ms > config.max_segment_ms:
+                return True
         return (
             self.size > config.segment_bytes - size
-            or (self.size > 0 and self._waited_ms(now_ms, max_timestamp) > config.max_segment_ms)
             or last_offset - self.base_offset > RELATIVE_OFFSET_MAX
             or (self.index_rows + 1 >= config.segment_index_bytes // TimeIndex.row_bytes and self._is_full(config))
         )
@@ -160,11 +175,6 @@ class Segment:
     def _is_full(self, config: LogConfig) -> bool:
         size = config.segment_index_bytes
         return self.offset_index.is_full(size) or self.time_index.is_full(size)
-
-    def _waited_ms(self, now_ms: int, max_timestamp: int) -> int:
-        """By the records' own time where they have one, else by the clock since the segment was begun."""
-        first_timestamp = self.first_batch_timestamp()
-        return max_timestamp - first_timestamp if first_timestamp >= 0 else now_ms - self.created_ms
 
     def first_batch_timestamp(self) -> int:
         """The largest of the first batch; -1 if it has none. For a segment that is not empty."""

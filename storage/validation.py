@@ -13,9 +13,10 @@ found out.
 """
 
 from collections.abc import Iterator
-from enum import IntEnum
-from typing import NamedTuple
+from struct import error as StructError
+from typing import NamedTuple, NoReturn
 
+from barnabas.protocol.crc32c import crc32c
 from barnabas.protocol.errors import (
     CorruptMessage,
     InvalidRecord,
@@ -25,6 +26,7 @@ from barnabas.protocol.errors import (
     UnsupportedCompressionType,
 )
 from barnabas.protocol.records import (
+    CRC_COVERS_FROM,
     HEADER_BYTES,
     LOG_OVERHEAD,
     MAGIC,
@@ -34,7 +36,9 @@ from barnabas.protocol.records import (
     has_null_key,
     header_at,
     iter_records,
+    new_header,
     set_max_timestamp,
+    unpack_header,
 )
 from barnabas.storage.log_config import LogConfig
 
@@ -53,14 +57,8 @@ _CONTROL_FLAG = 0x20
 _LAST_CODEC = 4
 _UNUSUAL_FLAGS = _CONTROL_FLAG | _LOG_APPEND_TIME_FLAG | _LAST_CODEC
 
-Batches = list[tuple[int, BatchHeader]]
-"""Position in the buffer and header of every batch."""
-
-
-class AppendOrigin(IntEnum):
-    CLIENT = 0
-    COORDINATOR = 1
-    """The broker itself: groups, transactions, metadata."""
+Batches = list[tuple[memoryview, BatchHeader]]
+"""Each batch of a buffer and its header."""
 
 
 class RecordError(NamedTuple):
@@ -82,59 +80,59 @@ class InvalidTimestamps(InvalidTimestamp):
         self.record_errors = record_errors
 
 
-def validate(data: memoryview, config: LogConfig, now_ms: int, origin: AppendOrigin) -> Batches:
-    """Every batch of the buffer; raises if any may not be appended. May set a header's timestamp right, in place."""
-    if origin is AppendOrigin.CLIENT:
-        return [(0, _check_client_batch(data, config, now_ms))]
-    return [(position, _check_own_batch(batch)) for position, batch in _split(data)]
-
-
-def _check_client_batch(data: memoryview, config: LogConfig, now_ms: int) -> BatchHeader:
-    header = _header(data, 0)
-    if header.batch_length + LOG_OVERHEAD != len(data):
+def check_client_batch(data: memoryview, config: LogConfig, now_ms: int) -> BatchHeader:
+    """The one batch of a client; raises if it may not be appended. May set its header's timestamp right, in place."""
+    try:
+        fields = unpack_header(data)
+    except StructError:
+        raise CorruptMessage(f"{len(data)} bytes are too few for a batch") from None
+    base_offset, length, _, magic, crc, attributes, delta, first_ms, max_ms, producer_id, _, sequence, count = fields
+    header, size = new_header(fields), len(data)
+    if magic != MAGIC or length + LOG_OVERHEAD != size:
         _refuse_other_than_one_batch(data, header)
-    if header.base_offset != 0:
-        raise InvalidRecord(f"the base offset must be 0 but is {header.base_offset}")
-    if len(data) > config.max_message_bytes:
-        raise MessageTooLarge(f"a batch of {len(data)} bytes where max.message.bytes is {config.max_message_bytes}")
-    if crc_of(data) != header.crc:
-        raise CorruptMessage(f"the CRC {header.crc:#010x} does not match the batch")
-    if header.records_count <= 0 or header.records_count != header.last_offset_delta + 1:
-        raise InvalidRecord(f"{header.records_count} records with a last offset delta of {header.last_offset_delta}")
-    if not header.attributes & _COMPRESSION_MASK and header.records_count * RECORD_BYTES_MIN > len(data) - HEADER_BYTES:
-        raise InvalidRecord(f"{header.records_count} records in {len(data) - HEADER_BYTES} bytes")
-    if header.attributes & _UNUSUAL_FLAGS:
-        _check_attributes(header.attributes, config)
-    if header.producer_id >= 0 and header.base_sequence < 0:
-        raise InvalidRecord(f"sequence {header.base_sequence} from producer {header.producer_id}")
+    if base_offset != 0:
+        raise InvalidRecord(f"the base offset must be 0 but is {base_offset}")
+    if size > config.max_message_bytes:
+        raise MessageTooLarge(f"a batch of {size} bytes where max.message.bytes is {config.max_message_bytes}")
+    if crc32c(data[CRC_COVERS_FROM:]) != crc:
+        raise CorruptMessage(f"the CRC {crc:#010x} does not match the batch")
+    if count <= 0 or count != delta + 1:
+        raise InvalidRecord(f"{count} records with a last offset delta of {delta}")
+    if count * RECORD_BYTES_MIN > size - HEADER_BYTES and not attributes & _COMPRESSION_MASK:
+        raise InvalidRecord(f"{count} records in {size - HEADER_BYTES} bytes")
+    if attributes & _UNUSUAL_FLAGS:
+        _check_attributes(attributes, config)
+    if sequence < 0 <= producer_id:
+        raise InvalidRecord(f"sequence {sequence} from producer {producer_id}")
+    if config.trusts_headers:
+        oldest = now_ms - config.message_timestamp_before_max_ms
+        latest = now_ms + config.message_timestamp_after_max_ms
+        if oldest <= first_ms <= latest and oldest <= max_ms <= latest and not attributes & _LOG_APPEND_TIME_FLAG:
+            return header
     if _needs_records(data, header, config, now_ms):
         return _check_records(data, header, config, now_ms)
     return header
 
 
-def _header(data: memoryview, position: int) -> BatchHeader:
-    try:
-        header = header_at(data, position)
-    except ProtocolError:
-        raise CorruptMessage(f"{len(data) - position} bytes are too few for a batch") from None
+def check_own_batches(data: memoryview) -> Batches:
+    """Every batch of the buffer, which the broker itself has made."""
+    return [(batch, _check_own_batch(batch)) for batch in _split(data)]
+
+
+def _refuse_other_than_one_batch(data: memoryview, first: BatchHeader) -> NoReturn:
+    if first.magic in (0, 1):
+        raise InvalidRecord(f"a batch of magic {first.magic}: only magic {MAGIC} is taken")
+    _check_shape(first)
+    if first.size_bytes > len(data):
+        raise CorruptMessage(f"a batch of {first.size_bytes} bytes in {len(data)}")
+    raise InvalidRecord(f"{len(data) - first.size_bytes} bytes follow the batch: a partition takes one batch a request")
+
+
+def _check_shape(header: BatchHeader) -> None:
     if header.magic != MAGIC:
-        _refuse_magic(header.magic)
-    if header.batch_length < HEADER_BYTES - LOG_OVERHEAD:
+        raise CorruptMessage(f"a batch of magic {header.magic}")
+    if header.size_bytes < HEADER_BYTES:
         raise CorruptMessage(f"a batch of length {header.batch_length}")
-    return header
-
-
-def _refuse_magic(magic: int) -> None:
-    if magic in (0, 1):
-        raise InvalidRecord(f"a batch of magic {magic}: only magic {MAGIC} is taken")
-    raise CorruptMessage(f"a batch of magic {magic}")
-
-
-def _refuse_other_than_one_batch(data: memoryview, first: BatchHeader) -> None:
-    size_bytes = first.batch_length + LOG_OVERHEAD
-    if size_bytes > len(data):
-        raise CorruptMessage(f"a batch of {size_bytes} bytes in {len(data)}")
-    raise InvalidRecord(f"{len(data) - size_bytes} bytes follow the batch: a partition takes one batch a request")
 
 
 def _check_attributes(attributes: int, config: LogConfig) -> None:
@@ -215,13 +213,18 @@ def _with_true_timestamp(batch: memoryview, header: BatchHeader, max_timestamp: 
     return header_at(batch)
 
 
-def _split(data: memoryview) -> Iterator[tuple[int, memoryview]]:
+def _split(data: memoryview) -> Iterator[memoryview]:
     position = 0
     while position < len(data):
-        end = position + _header(data, position).size_bytes
+        try:
+            header = header_at(data, position)
+        except ProtocolError:
+            raise CorruptMessage(f"{len(data) - position} bytes are too few for a batch") from None
+        _check_shape(header)
+        end = position + header.size_bytes
         if end > len(data):
-            raise CorruptMessage(f"a batch of {end - position} bytes in {len(data) - position}")
-        yield position, data[position:end]
+            raise CorruptMessage(f"a batch of {header.size_bytes} bytes in {len(data) - position}")
+        yield data[position:end]
         position = end
 
 
@@ -234,11 +237,7 @@ def _check_own_batch(batch: memoryview) -> BatchHeader:
     return header
 
 
-def stamp_log_append_time(data: memoryview, batches: Batches, now_ms: int) -> Batches:
-    """The broker's time on every batch, in place. Only their headers change, and their CRCs."""
-    stamped = []
-    for position, header in batches:
-        batch = data[position : position + header.size_bytes]
-        set_max_timestamp(batch, True, now_ms)
-        stamped.append((position, header_at(batch)))
-    return stamped
+def stamp_log_append_time(batch: memoryview, now_ms: int) -> BatchHeader:
+    """The broker's time on the batch, in place. Only its header changes, and its CRC."""
+    set_max_timestamp(batch, True, now_ms)
+    return header_at(batch)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from barnabas.admin import EARLIEST, LATEST, list_offsets, require_partitions
 from barnabas.client import Client, Topic
 from barnabas.commands.cluster_options import CLUSTER_OPTIONS, connect
+from barnabas.commands.moments import parse_moment
 from barnabas.consumer import Consumed, Consumer, Position
 from barnabas.options import Arguments, Command, Option, UsageError, positive_number, whole_number
 from barnabas.output import Formatter, record_format, record_json, say
@@ -36,23 +37,14 @@ def parse_start(text: str) -> Start:
         return Start(timestamp=EARLIEST)
     if text in ("end", "latest"):
         return Start(timestamp=LATEST)
-    if text.startswith("@") and text[1:].isdecimal():
-        return Start(timestamp=int(text[1:]))
     if text.removeprefix("-").isdecimal() and text.isascii():
         return Start(offset=int(text))
-    return Start(timestamp=_timestamp_of_iso(text))
-
-
-def _timestamp_of_iso(text: str) -> int:
-    from datetime import datetime
-
     try:
-        moment = datetime.fromisoformat(text)
+        return Start(timestamp=parse_moment(text))
     except ValueError:
         raise ValueError(
             "must be beginning, end, an offset, -N from the end, @milliseconds or a time such as 2026-01-31T12:00:00Z"
         ) from None
-    return round(moment.timestamp() * 1000)
 
 
 def consume(arguments: Arguments) -> int:
@@ -223,7 +215,7 @@ COMMANDS = (
             Option("-p --partition", "only this partition", "N", whole_number, repeated=True),
             Option(
                 "--from",
-                "beginning, end, OFFSET, -N from the end, @MS or a time (default beginning)",
+                "beginning (default), end, OFFSET, -N from the end, @MS or a time (UTC if it has no zone)",
                 "WHERE",
                 parse_start,
                 Start(timestamp=EARLIEST),

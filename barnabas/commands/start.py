@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.broker.report import LEVELS, JsonReport, TextReport
-from barnabas.options import Arguments, Command, Failure, Option, key_value, one_of, port_number
+from barnabas.options import Arguments, Command, Failure, Option, key_value, one_of, port_number, word
 from barnabas.protocol.errors import InvalidConfig, KafkaStorageError
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ DEFAULT_LISTENER = "PLAINTEXT://127.0.0.1:9092"
 
 
 def start(arguments: Arguments) -> int:
-    report = _report(arguments.log_format, arguments.log_level)
+    report = report_of(arguments)
     ephemeral_dir = _make_ephemeral_dir() if arguments.ephemeral else None
     try:
-        properties = _properties(arguments, ephemeral_dir)
-        return _run(properties, report)
+        properties = properties_of(arguments, ephemeral_dir)
+        return _run(properties, report, arguments.cluster_id)
     finally:
         if ephemeral_dir is not None:
             from shutil import rmtree
@@ -34,19 +34,21 @@ def start(arguments: Arguments) -> int:
             rmtree(ephemeral_dir, ignore_errors=True)
 
 
-def _report(log_format: str, level: str) -> TextReport | JsonReport:
-    return JsonReport(level=level) if log_format == "json" else TextReport(level=level)
+def report_of(arguments: Arguments) -> TextReport | JsonReport:
+    level = arguments.log_level
+    return JsonReport(level=level) if arguments.log_format == "json" else TextReport(level=level)
 
 
-def _run(properties: dict[str, str], report: TextReport | JsonReport) -> int:
+def _run(properties: dict[str, str], report: TextReport | JsonReport, cluster_id: str) -> int:
     gc.disable()  # until the broker is ready: nothing that a start makes is garbage, and looking for some takes time
     from barnabas.broker.acceptor import CannotListen
-    from barnabas.broker.server import BrokerServer
+    from barnabas.broker.server import BrokerServer, StopFailed
     from barnabas.storage.log_manager import ForeignLogDir, LogDirInUse
     from barnabas.storage.metadata_files import CorruptMetadata
 
+    _allow_many_files()
     try:
-        server = BrokerServer(properties, report=report)
+        server = BrokerServer(properties, report=report, cluster_id=cluster_id, is_alone=True)
         _stop_on_signals(server)
         server.run(lambda: _on_ready(server))
     except InvalidConfig as error:
@@ -55,6 +57,8 @@ def _run(properties: dict[str, str], report: TextReport | JsonReport) -> int:
         raise Failure(error.message, "choose another --port (0 picks a free one) or --host") from None
     except (LogDirInUse, ForeignLogDir, CorruptMetadata, KafkaStorageError) as error:
         raise Failure(str(error), "choose another --data-dir") from None
+    except StopFailed as error:
+        raise Failure(str(error), "the next start recovers its logs") from None
     except OSError as error:
         about = error.filename or properties.get("log.dirs", "./data")
         raise Failure(f"cannot use {about}: {_reason(error)}", "choose another --data-dir") from None
@@ -67,9 +71,9 @@ WITHOUT_A_FILE = {"group.initial.rebalance.delay.ms": "0"}
 """As in the server.properties that Kafka ships: whoever tries something out does not wait three seconds for others."""
 
 
-def _properties(arguments: Arguments, ephemeral_dir: str | None) -> dict[str, str]:
+def properties_of(arguments: Arguments, ephemeral_dir: str | None = None) -> dict[str, str]:
     """The file's, overridden by --set, overridden by the options that have a name of their own."""
-    properties = dict(_read_properties(arguments.config) if arguments.config else WITHOUT_A_FILE)
+    properties = dict(read_properties(arguments.config) if arguments.config else WITHOUT_A_FILE)
     properties.update(arguments.set)
     data_dir = ephemeral_dir or arguments.data_dir
     if data_dir is not None:
@@ -86,7 +90,7 @@ def _properties(arguments: Arguments, ephemeral_dir: str | None) -> dict[str, st
     return properties
 
 
-def _read_properties(path: str) -> dict[str, str]:
+def read_properties(path: str) -> dict[str, str]:
     from barnabas.storage.properties import parse_properties
 
     try:
@@ -101,7 +105,7 @@ def _read_properties(path: str) -> dict[str, str]:
 def with_address(properties: Mapping[str, str], host: str | None, port: int | None) -> str:
     """The `listeners` whose first one for clients has this host and port; None leaves its own."""
     listeners = _entries(properties.get("listeners", DEFAULT_LISTENER))
-    index, name, old_host, old_port = _first_for_clients(properties, listeners)
+    index, name, old_host, old_port = first_for_clients(properties)
     if index >= 0:
         new_host = old_host if host is None else f"[{host}]" if ":" in host else host
         listeners[index] = f"{name}://{new_host}:{old_port if port is None else port}"
@@ -111,7 +115,7 @@ def with_address(properties: Mapping[str, str], host: str | None, port: int | No
 def with_advertised_port(properties: Mapping[str, str], port: int) -> str:
     """The `advertised.listeners`, the port following that of the first listener for clients where it was the same.
     With a port that is only known later (0) nothing is advertised for it: clients are told what they dialled."""
-    _, name, _, old_port = _first_for_clients(properties, _entries(properties.get("listeners", DEFAULT_LISTENER)))
+    _, name, _, old_port = first_for_clients(properties)
     advertised = []
     for entry in _entries(properties["advertised.listeners"]):
         rest, _, advertised_port = entry.rpartition(":")
@@ -126,10 +130,10 @@ def _entries(text: str) -> list[str]:
     return [entry.strip() for entry in text.split(",")]
 
 
-def _first_for_clients(properties: Mapping[str, str], listeners: list[str]) -> tuple[int, str, str, str]:
+def first_for_clients(properties: Mapping[str, str]) -> tuple[int, str, str, str]:
     """Index, name, host and port of the first listener that is not a controller's; index -1: there is none."""
-    controllers = {name.upper() for name in _entries(properties.get("controller.listener.names", ""))}
-    for index, listener in enumerate(listeners):
+    controllers = {name.upper() for name in _entries(properties.get("controller.listener.names", "CONTROLLER"))}
+    for index, listener in enumerate(_entries(properties.get("listeners", DEFAULT_LISTENER))):
         name, _, address = listener.partition("://")
         if name.upper() not in controllers:
             host, _, port = address.rpartition(":")
@@ -148,6 +152,17 @@ def _make_ephemeral_dir() -> str:
 
 
 # ---- running
+
+
+def _allow_many_files() -> None:
+    """As many as the system allows, as a JVM does: the usual soft limit is there for programs that use select()."""
+    from resource import RLIMIT_NOFILE, getrlimit, setrlimit
+
+    _, hard = getrlimit(RLIMIT_NOFILE)
+    try:
+        setrlimit(RLIMIT_NOFILE, (hard, hard))
+    except (OSError, ValueError):
+        pass  # then it has to do with what it has
 
 
 def _stop_on_signals(server: "BrokerServer") -> None:
@@ -197,27 +212,25 @@ def _reason(error: OSError) -> str:
     return text[:1].lower() + text[1:]
 
 
-COMMANDS = (
-    Command(
-        "start",
-        "Start a broker. Ctrl-C stops it.",
-        start,
-        (
-            Option("-c --config", "Kafka's own kind of file; the options below win over it", "FILE"),
-            Option("-p --port", "the port to listen on; 0 picks a free one (default 9092)", "N", port_number),
-            Option("--host", "the address to listen on; 0.0.0.0 is every interface (default 127.0.0.1)", "ADDRESS"),
-            Option("-d --data-dir", "where the data is kept (default ./data)", "DIR"),
-            Option(
-                "-s --set", "a broker configuration, such as num.partitions=3", "KEY=VALUE", key_value, repeated=True
-            ),
-            Option("--ephemeral", "keep the data in a temporary directory that goes away"),
-            Option("--log-format", "text or json (default text)", "FORMAT", one_of("text", "json"), "text"),
-            Option("--log-level", "info, warning or error (default info)", "LEVEL", one_of(*LEVELS), "info"),
-        ),
-        examples=(
-            "barnabas start",
-            "barnabas start --port 0 --ephemeral",
-            "barnabas start --config server.properties --set auto.create.topics.enable=false",
-        ),
+START = Command(
+    "start",
+    "Start a broker. Ctrl-C stops it.",
+    start,
+    (
+        Option("-c --config", "Kafka's own kind of file; the options below win over it", "FILE"),
+        Option("-p --port", "the port to listen on; 0 picks a free one (default 9092)", "N", port_number),
+        Option("--host", "the address to listen on; 0.0.0.0 is every interface (default 127.0.0.1)", "ADDRESS"),
+        Option("-d --data-dir", "where the data is kept (default ./data)", "DIR"),
+        Option("-s --set", "a broker configuration, such as num.partitions=3", "KEY=VALUE", key_value, repeated=True),
+        Option("--ephemeral", "keep the data in a temporary directory that goes away"),
+        Option("--cluster-id", "the id of a cluster that is new (default a random one)", "ID", word, ""),
+        Option("--log-format", "text or json (default text)", "FORMAT", one_of("text", "json"), "text"),
+        Option("--log-level", "info, warning or error (default info)", "LEVEL", one_of(*LEVELS), "info"),
+    ),
+    examples=(
+        "barnabas start",
+        "barnabas start --port 0 --ephemeral",
+        "barnabas start --config server.properties --set auto.create.topics.enable=false",
     ),
 )
+COMMANDS = (START,)

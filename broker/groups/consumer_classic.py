@@ -67,7 +67,7 @@ class ConsumerClassic:
         if client.api_version == 0:  # it has no rebalance timeout yet
             request.rebalance_timeout_ms = request.session_timeout_ms
         is_unknown = request.member_id == UNKNOWN_MEMBER_ID
-        member_id = self._context.new_uuid() if is_unknown else request.member_id
+        member_id = self._context.new_member_id() if is_unknown else request.member_id
         check_size(group, member_id, self._context.config().group_consumer_max_size)
         _check_protocols(group, request)
         if is_unknown and request.group_instance_id is None and client.api_version >= _REQUIRES_MEMBER_ID:

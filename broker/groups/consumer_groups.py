@@ -73,7 +73,7 @@ class ConsumerGroups:
         records: list[GroupRecord] = []
         group = self._group_to_join(request.group_id, records) if is_joining else self._group(request.group_id)
         check_size(group, request.member_id, self._context.config().group_consumer_max_size)
-        member_id = request.member_id or self._context.new_uuid()
+        member_id = request.member_id or self._context.new_member_id()
         owned = owned_partitions(request.topic_partitions)
         before = self._member(group, request, member_id, owned, records)
         update = MemberUpdate(self._context, group, before, _updated(before, request, client), records)

@@ -1,5 +1,6 @@
 """What the state machines of a coordinator share."""
 
+from binascii import b2a_base64
 from collections.abc import Callable
 from typing import Protocol
 
@@ -9,6 +10,8 @@ from barnabas.broker.groups.group import Group
 from barnabas.broker.groups.timers import Timers
 from barnabas.replication.image import MetadataImage
 from barnabas.storage.seams import Report
+
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 class Random(Protocol):
@@ -41,8 +44,17 @@ class GroupContext:
 
     def new_uuid(self) -> str:
         """A random (version 4) UUID in the usual notation: importing `uuid` costs the start more than this."""
+        text = self._random_uuid().hex()
+        return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+    def new_member_id(self) -> str:
+        """For a member of a consumer group that brought none: a UUID in Kafka's notation, never with a dash first."""
+        while (text := b2a_base64(self._random_uuid())[:22].translate(_URL_SAFE)).startswith(b"-"):
+            pass
+        return text.decode()
+
+    def _random_uuid(self) -> bytearray:
         raw = bytearray(self.random.randbytes(16))
         raw[6] = raw[6] & 0x0F | 0x40
         raw[8] = raw[8] & 0x3F | 0x80
-        text = raw.hex()
-        return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+        return raw

@@ -46,6 +46,7 @@ _NO_EXPIRY = -1
 _NO_PRODUCER = -1
 _NO_OFFSET = -1
 _MS_PER_MINUTE = 60_000
+_LONG_MAX = 2**63 - 1
 
 TopicOffsets = dict[str, dict[int, OffsetCommitValue]]
 """By topic and partition."""
@@ -66,7 +67,7 @@ class Offsets:
         check = self._check_commit(request, client.api_version)
         now_ms = self._context.now_ms()
         retention_ms = request.retention_time_ms
-        expire_timestamp = _NO_EXPIRY if retention_ms == _DEFAULT_RETENTION else now_ms + retention_ms
+        expire_timestamp = _NO_EXPIRY if retention_ms == _DEFAULT_RETENTION else min(now_ms + retention_ms, _LONG_MAX)
         records: list[GroupRecord] = []
         topics = []
         for topic in request.topics:

@@ -32,7 +32,7 @@ from barnabas.protocol.records import (
 from barnabas.replication.image import MetadataImage
 from barnabas.storage.log import AppendInfo
 from barnabas.storage.seams import Clock, Report
-from barnabas.storage.validation import MAX_DECOMPRESSED_BYTES, AppendOrigin
+from barnabas.storage.validation import MAX_DECOMPRESSED_BYTES
 
 R = TypeVar("R")
 Decide = Callable[[GroupShard], Result[R]]
@@ -192,7 +192,7 @@ class ShardRunner:
         data = bytearray()
         for batch in _batches(records, now_ms, limit):
             data += build_batch(batch, compression=codec)
-        self._last_append = self._partition.append(memoryview(data), now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
+        self._last_append = self._partition.append_own(memoryview(data), now_ms=now_ms)
 
     def _when_committed(self, then: Callable[[KafkaError | None], None]) -> None:
         """When everything that was appended so far is."""

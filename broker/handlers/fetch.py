@@ -26,6 +26,7 @@ from barnabas.protocol.errors import (
     UnknownTopicOrPartition,
 )
 from barnabas.protocol.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
@@ -159,10 +160,11 @@ class _Fetch:
             records = partition.read(
                 wanted.fetch_offset, max_bytes, committed_only=self._committed_only, at_least_one=at_least_one
             )
+            data = self._data(partition, wanted, records or b"", None)
         except KafkaError as error:
             return self._refused(wanted, error)
         self._partitions.append(partition)
-        return self._data(partition, wanted, records or b"", None)
+        return data
 
     def _partition(self, key: Key) -> Partition:
         name, index = key
@@ -178,13 +180,14 @@ class _Fetch:
     def _data(
         self, partition: Partition, wanted: Wanted, records: object, diverging: EpochEndOffset | None
     ) -> PartitionData:
+        is_filtered = self._committed_only and diverging is None  # who has diverged gets nothing to filter
         data = PartitionData(
             partition_index=wanted.key[1],
             error_code=0,
             high_watermark=partition.high_watermark,
             last_stable_offset=partition.last_stable_offset,
             log_start_offset=partition.log.log_start_offset,
-            aborted_transactions=() if self._committed_only else None,
+            aborted_transactions=_aborted(partition, wanted.fetch_offset) if is_filtered else None,
             records=records,  # type: ignore[arg-type]
         )
         if diverging is not None:
@@ -281,3 +284,8 @@ def _diverging_epoch(partition: Partition, wanted: Wanted) -> EpochEndOffset | N
     if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
         return EpochEndOffset(epoch=epoch, end_offset=end_offset)
     return None
+
+
+def _aborted(partition: Partition, fetch_offset: int) -> list[AbortedTransaction]:
+    found = partition.log.aborted_transactions(fetch_offset, partition.last_stable_offset)
+    return [AbortedTransaction(producer_id=row.producer_id, first_offset=row.first_offset) for row in found]

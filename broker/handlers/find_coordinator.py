@@ -4,14 +4,14 @@ v1 transaction coordinators, v4 many keys in one request (KIP-699), v6 share gro
 
 - The coordinator of a group leads its partition of `__consumer_offsets`. The first who asks waits until that topic is
   there; Kafka answers COORDINATOR_NOT_AVAILABLE and has the client ask again.
-- Transactions and share groups have no coordinator here, and the answer says so.
+- Transactions and share groups have no coordinator here: UNSUPPORTED_VERSION, so that nobody asks again and again.
 """
 
 from collections.abc import Sequence
 
 from barnabas.broker.broker import Broker, RequestContext
 from barnabas.broker.promise import Promise
-from barnabas.protocol.errors import ErrorCode, InvalidRequest, KafkaError
+from barnabas.protocol.errors import ErrorCode, InvalidRequest, KafkaError, UnsupportedVersion
 from barnabas.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -33,8 +33,7 @@ def handle(
     if key_type not in _KEY_TYPES or (key_type == 2 and context.api_version < _SHARE_GROUPS_SINCE):
         return _refused(keys, InvalidRequest(f"there is no coordinator of type {key_type}"), context)
     if key_type != GROUP:
-        why = f"this broker coordinates no {_KEY_TYPES[key_type]}"
-        return _refused(keys, KafkaError(why, ErrorCode.COORDINATOR_NOT_AVAILABLE), context)
+        return _refused(keys, UnsupportedVersion(f"this broker coordinates no {_KEY_TYPES[key_type]}"), context)
     if broker.image.topic(GROUP_METADATA_TOPIC) is not None:
         return _found(broker, keys, context)
 

@@ -2,7 +2,7 @@
 
 v3 lets a client ask for its own id again (KIP-360), v5 is transactions' second version.
 
-An idempotent producer gets a new id each time, as from Kafka. A transactional one is told that there is no coordinator.
+An idempotent producer gets a new id each time, as from Kafka. A transactional one is refused: no transactions yet.
 """
 
 from barnabas.broker.broker import Broker, RequestContext
@@ -17,7 +17,7 @@ def handle(
     if request.transactional_id == "" or (request.producer_id == -1) != (request.producer_epoch == -1):
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
-        return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return _refused(ErrorCode.UNSUPPORTED_VERSION)
     return broker.producer_ids.next().map(_response).or_else(lambda error: _refused(error.code))
 
 

@@ -5,6 +5,7 @@ v5 log start offset, v7 zstd, v8 record errors, v10 the current leader with NOT_
 - acks=0 gets no reply; if anything failed the connection is closed, which is the only way to tell that client.
 - A reply waits until every partition's append is durable under its topic's policy and committed, or for `timeout_ms`.
 - One batch per partition: Kafka allows no more since magic 2.
+- A batch that cannot be one, or a transactional one without a transactional id, refuses the request as a whole.
 """
 
 from collections.abc import Sequence
@@ -48,6 +49,9 @@ _BATCH_LENGTH_AT = 8
 _BATCH_LENGTH_MIN = 14
 """Of the smallest record of the oldest format: below that Kafka takes a length for corrupt."""
 _MAGIC_AT = 16
+_ATTRIBUTES_AT = 22
+"""Their lower byte."""
+_TRANSACTIONAL = 0x10
 _WITHOUT_LOG_START_OFFSET = (CorruptMessage, KafkaStorageError, MessageTooLarge)
 """Other refusals by the log tell where it starts."""
 _TOPIC_IDS_SINCE = 13
@@ -59,6 +63,7 @@ def handle(
     broker: Broker, request: ProduceRequest, context: RequestContext
 ) -> ProduceResponse | Promise[ProduceResponse] | None:
     reply = _Reply(broker, request, context)
+    reply.refusal = _refusal_of_all(request)
     response = ProduceResponse(responses=[reply.topic(topic) for topic in _distinct(request.topic_data)])
     if request.acks == 0:
         _check_nothing_failed(response)
@@ -79,10 +84,30 @@ def _distinct(topics: Sequence[TopicProduceData]) -> Sequence[TopicProduceData]:
     ]
 
 
+def _refusal_of_all(request: ProduceRequest) -> KafkaError | None:
+    """Found before anything is written: what Kafka sees when it looks for transactional batches."""
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            records = data.records
+            if not isinstance(records, memoryview):
+                continue
+            try:
+                size = _batch_size(records, 0)
+            except CorruptMessage as error:
+                return error
+            if size is None or records[_MAGIC_AT] != MAGIC or not records[_ATTRIBUTES_AT] & _TRANSACTIONAL:
+                continue
+            if request.transactional_id is None:
+                code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+                return KafkaError("a transactional batch in a request without a transactional id", code)
+            return None
+    return None
+
+
 class _Reply:
     """One Produce while it is being answered."""
 
-    __slots__ = ("acks", "api_version", "broker", "may_write_internal", "transactional_id", "waiting")
+    __slots__ = ("acks", "api_version", "broker", "may_write_internal", "refusal", "transactional_id", "waiting")
 
     def __init__(self, broker: Broker, request: ProduceRequest, context: RequestContext) -> None:
         self.broker = broker
@@ -90,6 +115,7 @@ class _Reply:
         self.transactional_id = request.transactional_id
         self.api_version = context.api_version
         self.may_write_internal = context.client_id == _ADMIN_CLIENT
+        self.refusal: KafkaError | None = None
         self.waiting: list[Waiting] = []
 
     def topic(self, topic: TopicProduceData) -> TopicProduceResponse:
@@ -100,6 +126,8 @@ class _Reply:
         )
 
     def append(self, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
+        if self.refusal is not None:
+            return self._refused(topic, data.index, self.refusal)
         try:
             name = self._name(topic)
             partition = self.broker.replicas.partition(name, data.index)
@@ -159,9 +187,6 @@ class _Reply:
 
     def _refuse_transaction(self) -> None:
         """There is no coordinator yet that could end one, and a transaction that never ends hides all that follows."""
-        if self.transactional_id is None:
-            code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-            raise KafkaError("a transactional batch in a request without a transactional id", code)
         raise KafkaError(f"{self.transactional_id} has no transaction under way", ErrorCode.INVALID_TXN_STATE)
 
     def _refused(self, topic: TopicProduceData, index: int, error: KafkaError) -> PartitionProduceResponse:

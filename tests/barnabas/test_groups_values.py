@@ -1,9 +1,11 @@
 """What the commands on groups read and work out without a broker."""
 
+import time
 from pathlib import Path
 
 import pytest
 
+from barnabas.commands.consume import Start, parse_start
 from barnabas.commands.group_choice import parse_topic
 from barnabas.commands.groups_lag import parse_interval, screen
 from barnabas.commands.moments import parse_duration, parse_moment
@@ -53,6 +55,18 @@ def test_anything_else_is_no_duration(text: str) -> None:
 )
 def test_times_are_read(text: str, expected_ms: int) -> None:
     assert parse_moment(text) == expected_ms
+
+
+def test_every_command_takes_a_time_without_a_zone_for_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        noon_ms = 1_769_860_800_000
+        assert parse_start("2026-01-31T12:00:00") == Start(timestamp=noon_ms)
+        assert parse_moment("2026-01-31T12:00:00") == noon_ms
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "@", "@x", "2026-13-01"])

@@ -2,17 +2,22 @@
 
 import json
 import os
+import re
+import resource
 import signal
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from barnabas.client import Address, Client
 from barnabas.commands.start import with_address, with_advertised_port
 from barnabas.protocol.frame import encode_request
 from barnabas.protocol.messages.metadata import MetadataRequest
 from tests.barnabas.processes import broker, environment, failed_start, one_line, run
+from tests.broker.wire import RawClient, good, produce_request
 
 
 @pytest.mark.parametrize(
@@ -28,6 +33,7 @@ from tests.barnabas.processes import broker, environment, failed_start, one_line
             1,
             "CONTROLLER://:9093,PLAINTEXT://:1",
         ),
+        ({"listeners": "CONTROLLER://:2,A://h:1"}, None, 3, "CONTROLLER://:2,A://h:3"),  # its name by default
         ({"listeners": "A://h:1,B://h:2"}, None, 3, "A://h:3,B://h:2"),
     ],
 )
@@ -75,6 +81,50 @@ def test_a_signal_stops_it_cleanly(tmp_path: Path, number: int) -> None:
     assert status == 0
     assert "Traceback" not in err
     assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux changes the limits of another process")
+def test_many_logs_are_written_and_stopped_cleanly_with_few_descriptors(tmp_path: Path) -> None:
+    partitions = range(200)
+    with broker("--port", "0", "--data-dir", str(tmp_path), "--set", "barnabas.max.open.files=30") as running:
+        resource.prlimit(running.process.pid, resource.RLIMIT_NOFILE, (60, 60))
+        assert run("topics", "create", "many", "--partitions", "200", "-b", running.bootstrap_servers).returncode == 0
+        client = RawClient(running.port)
+        response = client.call(produce_request("many", {partition: good() for partition in partitions}), 9)
+        assert {told.error_code for told in response.responses[0].partition_responses} == {0}
+        client.close()
+        code, err = running.signal(signal.SIGTERM)
+    assert (code, "a bug" in err) == (0, False), err
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/limits"), reason="only Linux tells the limits of another process")
+def test_a_broker_may_open_as_many_files_as_the_system_allows(tmp_path: Path) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    command = f"ulimit -Sn 256; exec {sys.executable} -m barnabas start --port 0 --data-dir {tmp_path}"
+    with subprocess.Popen(["sh", "-c", command], env=environment(), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("barnabas is ready")
+        limits = Path(f"/proc/{process.pid}/limits").read_text()
+        process.terminate()
+    assert re.search(r"Max open files +(\d+)", limits)[1] == str(hard)  # type: ignore[index]
+
+
+def test_a_new_cluster_gets_the_id_that_was_asked_for_and_keeps_it(tmp_path: Path) -> None:
+    arguments = ("--port", "0", "--data-dir", str(tmp_path))
+    for asked in ("4L6g3nShT-eMCtK--X86sw", "another"):
+        with broker(*arguments, "--cluster-id", asked) as running:
+            with Client([Address(running.host, running.port)]) as client:
+                assert client.metadata(()).cluster_id == "4L6g3nShT-eMCtK--X86sw"
+            _, err = running.signal(signal.SIGTERM)
+        assert ("this is cluster 4L6g3nShT-eMCtK--X86sw already" in err) == (asked == "another")
+
+
+@pytest.mark.parametrize("text", ["", " ", "two words", "line\n"])
+def test_an_id_of_a_cluster_is_one_word(text: str) -> None:
+    status, err = failed_start("--cluster-id", text)
+    assert status == 2
+    assert "must be one word" in err
 
 
 def test_a_second_ctrl_c_does_not_wait_for_clients() -> None:

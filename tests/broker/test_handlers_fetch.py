@@ -342,6 +342,8 @@ def test_a_client_that_was_at_another_log_is_told_where_this_one_parts(client: R
     assert client.fetch(topic, 3, last_fetched_epoch=1_000).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     same = client.fetch(topic, 1, last_fetched_epoch=0)
     assert (same.diverging_epoch.epoch, numbers(same)) == (-1, [1, 2])
+    committed = client.fetch(topic, 5, last_fetched_epoch=0, isolation_level=1)
+    assert committed.aborted_transactions is None  # nothing came that could be filtered
 
 
 # Sessions

@@ -96,11 +96,11 @@ def test_a_coordinator_is_found_in_every_version(broker: Broker, client: RawClie
 @pytest.mark.parametrize(
     ("key_type", "version", "code"),
     [
-        (1, 6, ErrorCode.COORDINATOR_NOT_AVAILABLE),  # transactions
-        (2, 6, ErrorCode.COORDINATOR_NOT_AVAILABLE),  # share groups
+        (1, 6, ErrorCode.UNSUPPORTED_VERSION),  # transactions
+        (2, 6, ErrorCode.UNSUPPORTED_VERSION),  # share groups
         (2, 5, ErrorCode.INVALID_REQUEST),  # which that version does not know
         (9, 6, ErrorCode.INVALID_REQUEST),  # nobody knows
-        (1, 2, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (1, 2, ErrorCode.UNSUPPORTED_VERSION),
     ],
 )
 def test_what_is_not_coordinated_here_is_said(client: RawClient, key_type: int, version: int, code: ErrorCode) -> None:
@@ -280,6 +280,15 @@ def test_an_old_client_says_itself_how_long_its_offset_is_kept(
     assert committed(client, group_id) == {ORDERS: 1}
     broker.advance(16 * MINUTE)
     assert committed(client, group_id) == {}
+
+
+def test_an_old_client_may_want_its_offset_kept_for_ever(broker: Broker, group_id: str, client: RawClient) -> None:
+    """The end of such a time is beyond what a record can hold."""
+    request = commit_request(group_id, {ORDERS: 1})
+    request.retention_time_ms = 2**63 - 1
+    assert client.call(request, 4).topics[0].partitions[0].error_code == 0
+    broker.advance(20_000 * MINUTE)
+    assert committed(client, group_id) == {ORDERS: 1}
 
 
 # ---- offsets

@@ -1,11 +1,13 @@
 """Answers to group requests that are out of the ordinary, held to what Apache Kafka 4.3 answered to the same bytes."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.describe_groups import DescribeGroupsRequest
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.messages.offset_commit import (
@@ -158,3 +160,15 @@ def test_from_v5_on_a_sync_must_name_its_protocol(
     assert client.call(request, 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert client.call(request, 4).error_code == (ErrorCode.NONE if is_member else ErrorCode.UNKNOWN_MEMBER_ID)
     member.close()
+
+
+def test_a_consumer_that_brings_no_id_gets_one_in_kafka_s_notation(client: RawClient, group_id: str) -> None:
+    joins = ConsumerGroupHeartbeatRequest(
+        group_id=group_id,
+        member_id="",
+        member_epoch=0,
+        rebalance_timeout_ms=1_000,
+        subscribed_topic_names=["nope"],
+        topic_partitions=[],
+    )
+    assert re.fullmatch(r"\w[\w-]{21}", client.call(joins, 0).member_id, re.ASCII)

@@ -161,6 +161,11 @@ def test_the_end_of_an_epoch(
     assert end_of_epoch(client, history, leader_epoch, current=current) == expected
 
 
+def test_the_end_of_an_epoch_before_a_log_without_records(client: RawClient, topic: str) -> None:
+    assert end_of_epoch(client, topic, -2) == (NONE, -2, 0)  # as of any epoch before the first
+    assert end_of_epoch(client, topic, -1) == (NONE, -1, -1)
+
+
 def test_the_end_of_an_epoch_of_what_does_not_exist(client: RawClient, history: str) -> None:
     unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
     assert end_of_epoch(client, "no-such-topic", 0) == unknown

@@ -254,7 +254,7 @@ def test_what_a_producer_sent_is_remembered_over_a_restart(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("transactional_id", "expected"),
     [
-        ("payments-1", ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        ("payments-1", ErrorCode.UNSUPPORTED_VERSION),
         ("", ErrorCode.INVALID_REQUEST),
     ],
 )

@@ -225,6 +225,27 @@ def test_a_refusal_tells_the_log_start_offset_if_the_log_gave_it(
 
 
 @pytest.mark.parametrize(
+    ("second", "code"),
+    [
+        (batch_of([b"x"], transactional=True), E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (bytes(30), E.CORRUPT_MESSAGE),  # its length cannot be one
+        (good()[:-1], E.NONE),  # half a batch refuses nobody but itself
+    ],
+)
+def test_some_batches_refuse_the_whole_request_before_anything_is_written(
+    client: RawClient, second: bytes, code: E
+) -> None:
+    data = [PartitionProduceData(index=index, records=records) for index, records in ((0, good(1)), (1, second))]
+    topics = [TopicProduceData(name=name, partition_data=data) for name in ("two", "nope")]
+    end = client.list_offset("two", -1).offset
+    told = client.call(ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=topics), 12)
+    codes = [partition.error_code for topic in told.responses for partition in topic.partition_responses]
+    others = [E.INVALID_RECORD, E.UNKNOWN_TOPIC_OR_PARTITION, E.UNKNOWN_TOPIC_OR_PARTITION]
+    assert codes == ([code] * 4 if code else [code, *others])
+    assert client.list_offset("two", -1).offset - end == (0 if code else 1)
+
+
+@pytest.mark.parametrize(
     ("producer_id", "producer_epoch", "code"),
     [
         (-1, -1, E.NONE),

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from barnabas.broker.loop import READ, WRITE, Loop, Timer
+from barnabas.broker.loop import Loop, Timer
+from barnabas.broker.poller import READ, WRITE
 
 
 class Calls(list[object]):
@@ -21,9 +22,9 @@ def errors() -> list[BaseException]:
     return []
 
 
-@pytest.fixture
-def loop(errors: list[BaseException]) -> Iterator[Loop]:
-    loop = Loop(errors.append)
+@pytest.fixture(params=[False, True], ids=["", "spinning"])
+def loop(request: pytest.FixtureRequest, errors: list[BaseException]) -> Iterator[Loop]:
+    loop = Loop(errors.append, spins=request.param)
     yield loop
     loop.close()
 
@@ -275,3 +276,63 @@ def test_an_idle_loop_calls_at_once_and_goes_on_after_an_error(loop: Loop, error
     loop.run_once()
     assert calls == ["idle"]
     assert len(errors) == 1
+
+
+class CountedTime:
+    """How often the time was looked at tells how often a loop looked for more before it slept."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def monotonic(self) -> float:
+        self.looks += 1
+        return time.monotonic()
+
+    def time_ns(self) -> int:
+        return time.time_ns()
+
+
+@pytest.mark.parametrize(
+    ("was_short", "expects_more", "jobs", "spins"),
+    [
+        (True, True, 0, True),
+        (False, True, 0, False),  # nobody sends one request after the other: the next one will take long, too
+        (True, False, 0, False),  # a piece of a large request came, and the others take their time
+        (True, True, 1, False),  # a thread at work needs the GIL
+    ],
+)
+def test_a_loop_spins_after_a_short_wait_while_no_thread_works_for_it(
+    was_short: bool, expects_more: bool, jobs: int, spins: bool
+) -> None:
+    counted = CountedTime()
+    loop = Loop(fail, system_time=counted, spins=True)
+    loop.call_later(5, list)
+    if was_short:
+        loop.call_from_thread(list)  # at hand already
+    loop.run_once()
+    loop.jobs, loop.expects_more, counted.looks = jobs, expects_more, 0
+    loop.call_later(20, list)
+    loop.run_once()
+    loop.close()
+    assert (counted.looks > 12) == spins
+    assert counted.looks < 1_000  # for a moment, not for the whole 20 ms
+
+
+def test_a_loop_that_spins_takes_what_comes_meanwhile() -> None:
+    loop, calls = Loop(fail, spins=True), Calls()
+    ours, theirs = socket.socketpair()
+
+    def echo(_events: int) -> None:
+        calls(ours.recv(1))
+        loop.expects_more = True
+        theirs.send(b"x")  # the next request, while the loop still expects one
+        if len(calls) == 100:
+            loop.stop()
+
+    with ours, theirs:
+        loop.register(ours.fileno(), READ, echo)
+        theirs.send(b"x")
+        loop.run()
+        loop.unregister(ours.fileno())
+    loop.close()
+    assert len(calls) == 100

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.broker.server import StopFailed
 from barnabas.protocol.errors import InvalidConfig
 from barnabas.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -48,3 +49,17 @@ def test_a_partition_whose_directory_vanished_begins_anew_and_the_log_says_what_
     with Broker(data_dir=str(tmp_path), report=report) as broker, RawClient(broker.port) as client:
         assert client.produce("orders", good(1)).base_offset == 0
     assert report.having("orders-0: its directory is gone, and with it what was stored below offset 3")
+
+
+@pytest.mark.parametrize("step", ["stop_groups", "close"])
+def test_a_stop_that_fails_ends_the_broker_and_says_so(step: str, monkeypatch: pytest.MonkeyPatch):
+    def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    broker = Broker().start()
+    server = broker._server
+    assert server is not None
+    monkeypatch.setattr(server.broker if step == "stop_groups" else server._logs, step, fail)
+    with pytest.raises(StopFailed, match=r"could not stop cleanly: .*Input/output error"):
+        broker.stop()
+    broker.stop()  # it did end

@@ -10,7 +10,6 @@ from barnabas.protocol.records import iter_batches
 from barnabas.replication.metadata_batches import record_batches
 from barnabas.replication.snapshots import list_snapshots
 from barnabas.storage.files import OsFiles
-from barnabas.storage.validation import AppendOrigin
 from tests.replication.clusters import controller, new_topic, registration, uuid
 from tests.replication.seams import Quorum
 
@@ -156,7 +155,7 @@ def test_what_is_too_large_for_a_batch_is_a_transaction(start):
 def test_a_transaction_that_never_ended_is_aborted_by_the_next_leader(start):
     quorum = start().lead()
     for batch in record_batches([BeginTransactionRecord(name="x"), topic(1)], now_ms=5):
-        quorum.log.append(memoryview(batch), leader_epoch=1, now_ms=5, origin=AppendOrigin.COORDINATOR)
+        quorum.log.append_own(memoryview(batch), leader_epoch=1, now_ms=5)
     quorum.log.flush(lambda error: None)
     quorum.run()
     again = start()

@@ -60,7 +60,7 @@ def test_nothing_is_compacted_unless_the_topic_and_the_broker_say_so(policy, ena
 def test_a_topic_that_becomes_compacted_is_compacted():
     compacted = CompactedLog(cleanup_policy=("delete",))
     dirty(compacted)
-    compacted.log.config = LogConfig(cleanup_policy=("compact",))
+    compacted.log.configure(LogConfig(cleanup_policy=("compact",)))
     compacted.clean()
     assert runs(compacted) == 1
 
@@ -278,7 +278,7 @@ def test_the_broker_may_stop_meanwhile(steps, stop):
 @pytest.mark.parametrize("steps", STEPS)
 def test_the_policy_may_change_meanwhile(steps):
     run = Interrupted(steps)
-    run.log.config = LogConfig(cleanup_policy=("delete",))
+    run.log.configure(LogConfig(cleanup_policy=("delete",)))
     run.finish()
     assert not run.broker.manager.cleaner.is_running
     assert [record for record in run.compacted.records() if record[0] == 29] == [(29, b"2", b"9")]

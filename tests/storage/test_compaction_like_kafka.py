@@ -23,7 +23,6 @@ from barnabas.storage.compaction import Compaction
 from barnabas.storage.files import OsFiles
 from barnabas.storage.log import Log
 from barnabas.storage.log_dir import LogManagerConfig
-from barnabas.storage.validation import AppendOrigin
 from tests.kafka_jars import run_java
 from tests.storage.logs import Broker, append
 from tests.storage.test_kafka_reads_segments import dump, files_with
@@ -105,7 +104,7 @@ class Case:
             producer_epoch=0,
             timestamp=NOW_MS,
         )
-        log.append(memoryview(marker), leader_epoch=self.leader_epoch, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
+        log.append_own(memoryview(marker), leader_epoch=self.leader_epoch, now_ms=NOW_MS)
 
 
 CASES = [Case(seed) for seed in range(30)]

@@ -9,7 +9,6 @@ import pytest
 from barnabas.protocol.records import CompressionType, ControlType, NewRecord, build_batch, build_end_transaction_marker
 from barnabas.storage.files import OsFiles
 from barnabas.storage.log import Log
-from barnabas.storage.validation import AppendOrigin
 from tests.kafka_jars import kafka_libs
 from tests.storage.logs import NOW_MS, Broker, append, batch
 
@@ -42,7 +41,7 @@ def fill(log: Log) -> None:
     marker = build_end_transaction_marker(
         ControlType.COMMIT, coordinator_epoch=0, producer_id=9, producer_epoch=0, timestamp=NOW_MS
     )
-    log.append(memoryview(marker), leader_epoch=2, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
+    log.append_own(memoryview(marker), leader_epoch=2, now_ms=NOW_MS)
 
 
 def dump(files: list[Path], *options: str, are_compacted: bool = False) -> str:

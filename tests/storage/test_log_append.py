@@ -27,7 +27,7 @@ from barnabas.protocol.records import (
     header_at,
     iter_records,
 )
-from barnabas.storage.validation import AppendOrigin, InvalidRecords, InvalidTimestamps
+from barnabas.storage.validation import InvalidRecords, InvalidTimestamps
 from tests.storage.logs import NOW_MS, Broker, append, batch, headers_of, offsets_of, sized
 
 HOUR_MS = 3_600_000
@@ -161,12 +161,8 @@ def test_a_compacted_topic_takes_no_record_without_a_key(compression: Compressio
 def test_the_brokers_own_appends_may_hold_several_batches_and_control_batches():
     log = Broker().log()
     control = build_control_batch([(ControlType.LEADER_CHANGE, b"x")], timestamp=NOW_MS)
-    info = log.append(
-        memoryview(batch(b"a", b"b") + control + batch(b"c")),
-        leader_epoch=4,
-        now_ms=NOW_MS,
-        origin=AppendOrigin.COORDINATOR,
-    )
+    data = memoryview(batch(b"a", b"b") + control + batch(b"c"))
+    info = log.append_own(data, leader_epoch=4, now_ms=NOW_MS)
     assert (info.base_offset, info.last_offset) == (0, 3)
     assert [header.base_offset for header in headers_of(log)] == [0, 2, 3]
     assert {header.partition_leader_epoch for header in headers_of(log)} == {4}
@@ -232,6 +228,21 @@ def test_a_full_disk_refuses_the_append_and_leaves_no_torn_batch():
     assert not log.is_offline
     broker.kill()
     assert offsets_of(broker.log()) == [0, 1]
+
+
+@pytest.mark.parametrize("timestamp_type", ["CreateTime", "LogAppendTime"])
+def test_a_batch_that_could_not_be_written_is_left_as_it_was_sent(timestamp_type: str):
+    """Who tries once more, as the general way of a Produce does after the quick one, must get the same refusal."""
+    broker = Broker()
+    log = broker.log(message_timestamp_type=timestamp_type)
+    append(log)
+    broker.files.capacity_bytes = broker.files.used_bytes() + 30
+    sent = batch()
+    buffer = memoryview(bytearray(sent))
+    for _ in range(2):
+        with pytest.raises(KafkaStorageError, match="full"):
+            append(log, buffer)
+        assert buffer == sent
 
 
 def test_a_full_disk_does_not_remember_the_producers_batch():

@@ -63,6 +63,19 @@ def test_who_comes_while_an_fsync_is_at_work_waits_for_the_next():
     assert (told, log.recovery_point) == (["first", "second"], 2)
 
 
+def test_a_segment_that_is_closed_while_an_fsync_is_at_work_gets_the_next():
+    broker = Broker(queued=True)
+    log = broker.log(internal_segment_bytes=250)  # one batch
+    for _ in range(2):
+        append(log, sized(200))
+    broker.clock.turn()
+    append(log, sized(200))  # closes the second
+    broker.workers.do()
+    assert [segment.is_sealed for segment in log.segments] == [True, False, False]
+    broker.settle()
+    assert [segment.is_sealed for segment in log.segments] == [True, True, False]
+
+
 def test_what_is_durable_already_is_told_at_once():
     broker = Broker(queued=True)
     log = broker.log()

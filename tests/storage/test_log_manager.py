@@ -1,5 +1,6 @@
 """All logs of a broker: found, made, moved, deleted, and put away."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -7,7 +8,8 @@ import pytest
 
 from barnabas.protocol.errors import KafkaStorageError, UnknownTopicOrPartition
 from barnabas.protocol.types import TopicPartition
-from barnabas.storage.files import OsFiles
+from barnabas.storage.file_cache import FileCache
+from barnabas.storage.files import OsFile, OsFiles
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_manager import LogDirInUse, parse_topic_partition
 from tests.storage.logs import NOW_MS, ORDERS, TOPIC_ID, Broker, append, offsets_of, sized
@@ -197,6 +199,55 @@ def test_many_logs_are_stopped_and_started_and_need_few_handles():
     assert sum(log.log_end_offset for log in map(broker.manager.get, list(broker.manager.partitions()))) == 300
 
 
+def test_a_log_that_cannot_be_opened_does_not_keep_the_others_from_a_clean_stop():
+    broker = Broker(log_dirs=("/one", "/two"), open_files_max=1)
+    logs = [broker.log(ORDERS._replace(partition=partition)) for partition in range(2)]
+    for log in logs:
+        append(log)
+    broker.files.remove(logs[0].segments.active.path)  # by hand; its descriptor was needed for the other one
+    broker.manager.close()
+    lost, kept = (log.log_dir.path for log in logs)
+    assert lost != kept
+    assert not broker.files.exists(f"{lost}/.kafka_cleanshutdown")
+    assert broker.files.exists(f"{kept}/.kafka_cleanshutdown")
+
+
+def test_without_descriptors_appends_are_refused_and_no_dir_goes_offline(monkeypatch: pytest.MonkeyPatch):
+    broker = Broker()
+    log, other = broker.log(), broker.log(ORDERS._replace(partition=1))
+    append(log)
+
+    def refuse(path: str, *, create: bool = False) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as scarce:
+        scarce.setattr(broker.files, "open", refuse)
+        for _ in range(2):
+            with pytest.raises(KafkaStorageError, match="raise `ulimit -n`"):
+                append(other)
+    assert not log.is_offline
+    assert append(other).base_offset == 0, "and then they go on"
+    assert append(log).base_offset == 1
+
+
+def test_a_cache_without_descriptors_gives_up_its_own(tmp_path: Path):
+    files = OsFiles()
+    cache = FileCache(files, 100)
+    for number in range(10):
+        cache.open(str(tmp_path / str(number)), True)
+    attempts = iter([OSError(errno.EMFILE, "Too many open files"), None])
+
+    class Scarce(OsFiles):
+        def open(self, path: str, *, create: bool = False) -> OsFile:
+            if (error := next(attempts)) is not None:
+                raise error
+            return super().open(path, create=create)
+
+    cache._files = Scarce()
+    cache.open(str(tmp_path / "one more"), True)
+    assert len(cache) == 1
+
+
 def test_stopping_leaves_no_descriptor_no_timer_and_no_lock(tmp_path: Path):
     before = len(os.listdir("/proc/self/fd"))
     broker = Broker(OsFiles(), [str(tmp_path / "data")])
@@ -211,3 +262,17 @@ def test_stopping_leaves_no_descriptor_no_timer_and_no_lock(tmp_path: Path):
     broker.start()
     assert offsets_of(broker.log()) == list(range(20))
     broker.manager.close()
+
+
+def test_a_log_that_was_moved_here_keeps_the_gaps_that_compaction_left_in_it():
+    broker = Broker()
+    log = broker.log(internal_segment_bytes=450)
+    for _ in range(6):
+        append(log, sized(200))
+    broker.manager.close()
+    broker.files.open(f"/data/{ORDERS}/{2:020d}.log").truncate(200)  # compacted where it was written
+    broker.files.remove("/data/recovery-point-offset-checkpoint")  # and unknown here
+    broker.start()
+    assert broker.report.having("orders-0: found with records up to 6, written elsewhere")
+    broker.kill()  # before anybody asked for it
+    assert offsets_of(broker.log()) == [0, 1, 2, 4, 5]

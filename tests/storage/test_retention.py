@@ -118,7 +118,7 @@ def test_a_new_configuration_is_followed():
     log = log_of(broker, retention_ms=-1)
     broker.clock.advance(DAY_MS)
     assert len(log.segments) == 5
-    log.config = type(log.config)(retention_ms=1)
+    log.configure(type(log.config)(retention_ms=1))
     broker.clock.advance(1_000)
     assert bases(log) == [10]
 

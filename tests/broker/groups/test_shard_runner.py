@@ -20,7 +20,6 @@ from barnabas.protocol.messages.offset_fetch import OffsetFetchRequestGroup, Off
 from barnabas.protocol.records import ControlType, NewRecord, build_batch, build_end_transaction_marker
 from barnabas.protocol.types import TopicPartition
 from barnabas.replication.image import empty_image
-from barnabas.storage.validation import AppendOrigin
 from tests.broker.members import commit_request
 from tests.simulation.files import SimulatedFiles
 from tests.storage.logs import NOW_MS, TOPIC_ID, Broker
@@ -79,7 +78,7 @@ class Kit:
         self.append_batch(build_batch(list(records), **options))
 
     def append_batch(self, batch: bytearray) -> None:
-        self.partition.append(memoryview(batch), now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
+        self.partition.append_own(memoryview(batch), now_ms=NOW_MS)
 
 
 def offset_record(offset: int, group_id: str = "group") -> NewRecord:
