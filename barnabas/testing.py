@@ -4,7 +4,8 @@
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
 
 It listens on a free port of 127.0.0.1, keeps its data in a temporary directory, runs on a thread of its own and is
-gone, with its thread, its files and its sockets, when the block ends.
+gone, with its thread, its files and its sockets, when the block ends. `BarnabasContainer` is the same in a container,
+under testcontainers.
 """
 
 import shutil
@@ -13,7 +14,7 @@ import threading
 import time
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 from barnabas.broker.loop import Loop
 from barnabas.broker.promise import Promise
@@ -27,6 +28,9 @@ from barnabas.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from barnabas.storage.seams import Report
+
+if TYPE_CHECKING:
+    from barnabas.testing_container import BarnabasContainer as BarnabasContainer
 
 _START_TIMEOUT_S = 30
 
@@ -163,6 +167,9 @@ class Broker:
         thread.join()
         if self._own_data_dir is None:
             shutil.rmtree(self.data_dir, ignore_errors=True)
+        if (error := self._error) is not None:
+            self._error = None
+            raise error
 
     def __enter__(self) -> Self:
         return self.start()
@@ -195,3 +202,16 @@ class Broker:
             ready.set()
 
         server.run(on_ready)
+
+
+def __getattr__(name: str) -> Any:
+    """`BarnabasContainer` needs testcontainers, which only those who ask for it must have."""
+    if name != "BarnabasContainer":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from barnabas.testing_container import BarnabasContainer
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] != "testcontainers":
+            raise
+        raise ImportError("BarnabasContainer needs testcontainers: pip install 'barnabas[testcontainers]'") from error
+    return BarnabasContainer
