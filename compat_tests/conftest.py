@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from compat_tests.brokers import BROKERS, KAFKA_LIBS, Broker
 from compat_tests.groups import Group, Topic
-from compat_tests.harness import BROKERS, CLIENTS, KAFKA_LIBS, VERIFIABLE_CONSUMER, Broker, Client, Driver, missing
+from compat_tests.harness import CLIENTS, VERIFIABLE_CONSUMER, Client, Driver, missing
 
 SETTINGS = {
     "message.max.bytes": str(12 * 1024 * 1024),  # the limit that a user raises to send records of 10 MB
@@ -56,8 +57,14 @@ class Restartable:
         return self.running.enter_context(start_broker(self.folder, port, self.settings))
 
     def restart(self, number: signal.Signals) -> None:
+        self.stop(number)
+        self.start()
+
+    def stop(self, number: signal.Signals) -> None:
         self.broker.process.send_signal(number)
         self.running.close()
+
+    def start(self) -> None:
         self.broker = self._start(self.broker.port)
 
 
@@ -104,7 +111,8 @@ def drivers(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def names(clients: Iterable[Client]) -> list[str]:
-    return [client.name for client in clients]
+    """Of those that take part in this run."""
+    return [client.name for client in clients if client.in_this_run]
 
 
 @pytest.fixture(params=names(CLIENTS))
@@ -116,6 +124,12 @@ def client(request: pytest.FixtureRequest, drivers: Drivers) -> Driver:
 @pytest.fixture(params=names(client for client in CLIENTS if client.admin))
 def admin(request: pytest.FixtureRequest, drivers: Drivers) -> Driver:
     """Every client that can create and describe, in turn."""
+    return drivers[request.param]
+
+
+@pytest.fixture(params=names(client for client in CLIENTS if client.library))
+def library(request: pytest.FixtureRequest, drivers: Drivers) -> Driver:
+    """Every client whose producers and consumers live as long as a test wants, in turn."""
     return drivers[request.param]
 
 

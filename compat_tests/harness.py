@@ -1,13 +1,32 @@
-"""A broker and clients as processes of their own, and the contract between the tests and the clients' drivers.
+"""Clients as processes of their own, and the contract between the tests and the clients' drivers.
 
 A driver is a program that reads one JSON request per line and answers each with one line:
 
     {"op": "produce", "bootstrap", "topic", "records": [record], "compression", "acks": "0" | "1" | "all",
-     "idempotence"} -> {"offsets": [offset, or anything where the client does not tell or acks=0]}
-    {"op": "consume", "bootstrap", "topic", "partitions": [number], "start": {} | {"offset"} | {"timestamp"}, "count",
-     "timeout_ms"} -> {"records": [record with partition, offset, timestamp]}: `count` of them, fewer if time runs out
+     "idempotence", "timeout_ms"} -> {"offsets": [offset, or anything where the client does not tell or acks=0]}:
+     after timeout_ms the client itself gives up, whatever it is waiting for, and says why
+    {"op": "consume", "bootstrap", "topic", "partitions": [number], "count", "timeout_ms", "reset",
+     "start": {} | {"offset"} | {"timestamp"} | {"end": true}}
+        -> {"records": [record with partition, offset, timestamp]}: `count` of them, fewer if time runs out.
+     `start` is the beginning if it is empty. `reset` is auto.offset.reset, "earliest", "latest" or "none", or null
+     for what the client does by itself; "none" makes an offset out of range an error
+    {"op": "consume_paused", "bootstrap", "topic", "partitions": [number], "pause": [number], "count", "after",
+     "timeout_ms"} -> {"records": [record], "after": [record]}: one consumer, assigned to all partitions from the
+     beginning, reads `count` records while those in `pause` are paused, then resumes them and reads `after` more
     {"op": "offsets", "bootstrap", "topic", "partitions": [number], "timestamps": [ms]}
-        -> {"beginning", "end", "at": [offset or null]}
+        -> {"beginning", "end", "at": [offset or null]}, all of the first partition
+    {"op": "list_offsets", "bootstrap", "topic", "partitions": [number], "timestamp": -2 (earliest) | -1 (latest) | ms}
+        -> {"offsets": [offset or null]}: of all partitions, in their order, in one question
+
+    {"op": "hold", "bootstrap", "name", "topic", "settings": {Kafka's name: value}} -> {}: opens a producer (acks=all,
+     idempotent where the client can) and a consumer assigned to partition 0 from its beginning; both live until "drop"
+    {"op": "held_send", "name", "records": [record], "timeout_ms"} -> {"offsets"}: through that producer, waiting for
+     the acknowledgements and retrying as the client itself does
+    {"op": "held_read", "name", "count", "timeout_ms"} -> {"records"}: the next ones from that consumer
+    {"op": "drop", "name"} -> {}
+
+    {"op": "describe_cluster", "bootstrap"}
+        -> {"cluster_id" (null where the client does not tell), "brokers": [[id, host, port]], "controller": id or null}
     create_topic, list_topics, describe_topic, topic_configs, alter_topic_configs, create_partitions, delete_records,
     delete_topic: see any driver
 
@@ -20,7 +39,7 @@ A driver is a program that reads one JSON request per line and answers each with
     commit, committed, seek_to_committed: see members.py
     list_groups, describe_group, group_offsets, alter_group_offsets, delete_group_offsets, delete_group: see any driver
 
-    anything that fails -> {"error": class or name, "message"}
+    anything that fails -> {"error": class or name, "message"}; what a client does not have -> {"error": "unsupported"}
 
 A record is {"partition", "key", "value", "headers": [[name, value]], "timestamp"}; keys and values are base64 or null.
 A new client is one file in drivers/ and one row of CLIENTS. Nothing here imports the broker: it is started through its
@@ -28,33 +47,22 @@ command line, and BROKER=kafka puts Apache Kafka in its place, so that a wrong t
 """
 
 import base64
+import copy
 import json
 import os
-import re
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
-from queue import Empty, Queue
 from typing import Any, NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
-CACHE = ROOT / ".cache"
+from compat_tests.brokers import CACHE, JVM_OPTIONS, KAFKA_LIBS, ROOT, close_pipes, end
+
 DRIVERS = ROOT / "compat_tests" / "drivers"
-KAFKA_LIBS = Path(os.environ.get("KAFKA_LIBS", CACHE / "kafka-4.3.0" / "libs"))
 KAFKA_PYTHON_2 = CACHE / "kafka-python-2.3.3"
 
-COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")  # by their numbers in the attributes of a batch
-
-# Short-lived JVMs spend most of their time compiling: the quick compiler alone is half the time of both.
-JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
-
-READY_SECONDS = 60
 ANSWER_SECONDS = 90
 
 
@@ -72,10 +80,19 @@ class Client(NamedTuple):
     command: tuple[str, ...]
     needs: tuple[str | Path, ...] = ()  # system commands, and what `make setup` fetched
     environment: tuple[tuple[str, str], ...] = ()
+    everyday: bool = True  # the others take part where COMPAT=full is set
     admin: bool = True
+    library: bool = True  # not so kcat: it is a command, of which nothing lives on between two requests
+    idempotent: bool = True
     sets_timestamps: bool = True
     sends_null_headers: bool = True
     tells_offsets: bool = True
+    consumers_create_topics: bool = True  # by asking for their metadata, where the broker allows it
+    tells_out_of_range: bool = True  # or can be told to, instead of going on somewhere else
+
+    @property
+    def in_this_run(self) -> bool:
+        return self.everyday or os.environ.get("COMPAT") == "full"
 
 
 def python_driver(name: str) -> tuple[str, ...]:
@@ -88,6 +105,17 @@ def java_client(name: str, version: str, libs: Path) -> Client:
     return Client(name, command, needs=("java", classes, libs))
 
 
+def go_client(name: str, program: str, *arguments: str, creates_topics: bool = True) -> Client:
+    binary = CACHE / "driver-go" / program
+    return Client(
+        name,
+        (str(binary), *arguments),
+        needs=(binary,),
+        everyday=False,
+        consumers_create_topics=creates_topics,
+    )
+
+
 CLIENTS = (
     Client("kafka-python-3", python_driver("kafka_python_client.py"), sends_null_headers=False),
     Client(
@@ -98,7 +126,7 @@ CLIENTS = (
         sends_null_headers=False,
     ),
     Client("aiokafka", python_driver("aiokafka_client.py")),
-    Client("confluent-kafka", python_driver("confluent_client.py")),
+    Client("confluent-kafka", python_driver("confluent_client.py"), consumers_create_topics=False),
     java_client("java-3.9", "3.9.0", CACHE / "kafka-clients-3.9.0" / "libs"),
     java_client("java-4.3", "4.3.0", KAFKA_LIBS),
     Client(
@@ -106,8 +134,22 @@ CLIENTS = (
         python_driver("kcat_client.py"),
         needs=("kcat",),
         admin=False,
+        library=False,
         sets_timestamps=False,
         tells_offsets=False,
+        consumers_create_topics=False,
+    ),
+    go_client("franz-go", "franz-go", creates_topics=False),
+    go_client("sarama", "sarama"),  # the versions that it uses unless told otherwise
+    go_client("sarama-max", "sarama", "max"),  # the newest that it knows
+    Client(
+        "kafkajs",
+        ("node", str(DRIVERS / "kafkajs" / "driver.js")),
+        needs=("node", CACHE / "driver-kafkajs"),
+        environment=(("NODE_PATH", str(CACHE / "driver-kafkajs" / "node_modules")),),
+        everyday=False,
+        sends_null_headers=False,  # it takes the length of every value
+        tells_out_of_range=False,  # its offsets are always reset, to one end or the other
     ),
 )
 
@@ -137,6 +179,13 @@ class Driver:
         self.log = log
         self.process: subprocess.Popen[str] | None = None
         self.turn = threading.Lock()  # tests may ask from several threads
+
+    def at(self, bootstrap: str) -> "Driver":
+        """The same process, asked about another broker."""
+        self.process = self.process or self._start()
+        other = copy.copy(self)
+        other.bootstrap = bootstrap
+        return other
 
     def ask(self, op: str, **fields: Any) -> dict[str, Any]:
         with self.turn:
@@ -171,9 +220,10 @@ class Driver:
         compression: str = "none",
         acks: str = "all",
         idempotence: bool = False,
+        timeout_ms: int = 30_000,
     ) -> list[int | None]:
         given = [encoded(record) for record in records]
-        options = {"compression": compression, "acks": acks, "idempotence": idempotence}
+        options = {"compression": compression, "acks": acks, "idempotence": idempotence, "timeout_ms": timeout_ms}
         offsets: list[int | None] = self.ask("produce", topic=topic, records=given, **options)["offsets"]
         return offsets
 
@@ -184,10 +234,11 @@ class Driver:
         *,
         partitions: Iterable[int] = (0,),
         start: dict[str, int] | None = None,
-        timeout_ms: int = 20_000,
+        reset: str | None = None,
+        timeout_ms: int = 30_000,
     ) -> list[Record]:
         """Exactly `count` records, in the order of partitions and offsets."""
-        where = {"topic": topic, "partitions": list(partitions), "start": start or {}}
+        where = {"topic": topic, "partitions": list(partitions), "start": start or {}, "reset": reset}
         answer = self.ask("consume", count=count, timeout_ms=timeout_ms, **where)
         records = sorted((decoded(record) for record in answer["records"]), key=lambda r: (r.partition, r.offset))
         assert len(records) == count, f"{self.client.name} read {len(records)} of {count} records"
@@ -247,148 +298,6 @@ def to_text(data: bytes | None) -> str | None:
 
 def to_bytes(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text)
-
-
-class Broker(NamedTuple):
-    bootstrap: str
-    data_dir: Path
-    process: subprocess.Popen[str]
-
-    @property
-    def port(self) -> int:
-        return int(self.bootstrap.rpartition(":")[2])
-
-
-@contextmanager
-def barnabas(folder: Path, settings: dict[str, str], port: int = 0) -> Iterator[Broker]:
-    """A folder and a port that were in use before are a restart."""
-    options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
-    command = [
-        sys.executable,
-        "-m",
-        "barnabas",
-        "start",
-        "--port",
-        str(port),
-        "--data-dir",
-        str(folder / "data"),
-        *options,
-    ]
-    with running(command, folder / "broker.log", cwd=folder) as (process, lines):
-        ready = wait_for(r"barnabas is ready on (\S+:\d+) ", lines, process, folder / "broker.log")
-        yield Broker(ready[1], folder / "data", process)
-
-
-@contextmanager
-def apache_kafka(folder: Path, settings: dict[str, str], port: int = 0) -> Iterator[Broker]:
-    port, controller_port = port or free_port(), free_port()
-    properties = {
-        "process.roles": "broker,controller",
-        "node.id": "1",
-        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
-        "controller.listener.names": "CONTROLLER",
-        "log.dirs": str(folder / "data"),
-        "offsets.topic.replication.factor": "1",
-        **settings,
-    }
-    config = folder / "server.properties"
-    config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-    formatted = kafka_tool(
-        "kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", "MkU3OEVBNTcwNTJENDM2Qk", "-c", str(config)
-    )
-    assert formatted.returncode == 0, formatted.stderr
-    logging = folder / "log4j2.properties"
-    logging.write_text(LOG4J2)
-    command = ["java", "-Xmx1G", "-cp", f"{KAFKA_LIBS}/*", f"-Dlog4j2.configurationFile={logging}", "kafka.Kafka"]
-    with running([*command, str(config)], folder / "broker.log", cwd=folder) as (process, lines):
-        wait_for(r"Kafka Server started", lines, process, folder / "broker.log")
-        yield Broker(f"127.0.0.1:{port}", folder / "data", process)
-
-
-LOG4J2 = """appender.out.type=Console
-appender.out.name=out
-appender.out.layout.type=PatternLayout
-appender.out.layout.pattern=%d %p %m (%c)%n
-rootLogger.level=INFO
-rootLogger.appenderRef.out.ref=out
-"""
-
-BROKERS = {"barnabas": barnabas, "kafka": apache_kafka}
-
-
-@contextmanager
-def running(command: list[str], log: Path, cwd: Path) -> Iterator[tuple[subprocess.Popen[str], "Queue[str | None]"]]:
-    """The process and its lines as they come; it is ended on the way out, whatever happened."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=cwd)
-    lines: Queue[str | None] = Queue()
-    reader = threading.Thread(target=copy_lines, args=(process, lines, log), daemon=True)
-    reader.start()
-    try:
-        yield process, lines
-    finally:
-        end(process)
-        reader.join()
-        close_pipes(process)
-
-
-def copy_lines(process: subprocess.Popen[str], lines: "Queue[str | None]", log: Path) -> None:
-    assert process.stdout is not None
-    with log.open("w") as file:
-        for line in process.stdout:
-            file.write(line)
-            file.flush()
-            lines.put(line)
-    lines.put(None)
-
-
-def wait_for(pattern: str, lines: "Queue[str | None]", process: subprocess.Popen[str], log: Path) -> re.Match[str]:
-    try:
-        while (line := lines.get(timeout=READY_SECONDS)) is not None:
-            if found := re.search(pattern, line):
-                return found
-    except Empty:
-        raise AssertionError(f"not ready after {READY_SECONDS} s:\n{log.read_text()[-4000:]}") from None
-    raise AssertionError(f"ended with {process.wait()} before it was ready:\n{log.read_text()[-4000:]}")
-
-
-def end(process: subprocess.Popen[str]) -> None:
-    """SIGTERM, then SIGKILL for what does not listen."""
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(timeout=10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def close_pipes(process: subprocess.Popen[str]) -> None:
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            pipe.close()
-
-
-def kafka_tool(main_class: str, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """One of Apache Kafka's own command-line tools, unmodified."""
-    command = ["java", *JVM_OPTIONS, "-cp", f"{KAFKA_LIBS}/*", main_class, *arguments]
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60)
-
-
-def compressions_in(segment: bytes) -> set[str]:
-    """Read from the batches on disk: length at byte 8, attributes end at byte 22."""
-    found, position = set(), 0
-    while position < len(segment):
-        found.add(COMPRESSIONS[segment[position + 22] & 7])
-        position += 12 + int.from_bytes(segment[position + 8 : position + 12])
-    return found
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def missing(needs: Iterable[str | Path]) -> str | None:

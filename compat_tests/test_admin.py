@@ -5,6 +5,7 @@ import pytest
 from compat_tests.harness import Driver, DriverError, Record
 
 WEEK_MS = "604800000"
+UNKNOWN_TOPIC = r"(?i)unknown.?topic|does not host|error 3\b"
 
 
 def test_the_life_of_a_topic(admin: Driver) -> None:
@@ -64,3 +65,53 @@ def test_a_topic_is_created_only_once(admin: Driver) -> None:
     admin.ask("create_topic", topic=topic, partitions=1, configs={})
     with pytest.raises(DriverError, match=r"(?i)exists|error 36"):
         admin.ask("create_topic", topic=topic, partitions=1, configs={})
+
+
+@pytest.mark.parametrize(
+    ("configs", "error"),
+    [
+        pytest.param({"retention.millis": "1"}, r"(?i)config|error 40", id="unknown config"),
+        pytest.param({"retention.ms": "soon"}, r"(?i)config|error 40", id="value of the wrong type"),
+        pytest.param({"segment.bytes": "-1"}, r"(?i)config|error 40", id="value out of its range"),
+    ],
+)
+def test_a_change_of_configuration_that_cannot_be_is_refused(
+    admin: Driver, configs: dict[str, str], error: str
+) -> None:
+    topic = f"unchanged-{admin.client.name}-{next(iter(configs))}"
+    admin.ask("create_topic", topic=topic, partitions=1, configs={})
+    before = admin.ask("topic_configs", topic=topic)
+    with pytest.raises(DriverError, match=error):
+        admin.ask("alter_topic_configs", topic=topic, configs=configs)
+    assert admin.ask("topic_configs", topic=topic) == before
+
+
+@pytest.mark.parametrize(
+    ("op", "fields", "error"),
+    [
+        pytest.param("delete_topic", {}, UNKNOWN_TOPIC, id="delete"),
+        pytest.param(
+            "create_partitions", {"partitions": 2}, r"(?i)unknown.?topic|does not host|error 3\b", id="extend"
+        ),
+    ],
+)
+def test_a_topic_that_is_not_there_cannot_be_changed(
+    admin: Driver, op: str, fields: dict[str, int], error: str
+) -> None:
+    with pytest.raises(DriverError, match=error):
+        admin.ask(op, topic="nobody-created-this", **fields)
+
+
+def test_a_topic_does_not_lose_partitions(admin: Driver) -> None:
+    topic = f"keeps-{admin.client.name}"
+    admin.ask("create_topic", topic=topic, partitions=3, configs={})
+    with pytest.raises(DriverError, match=r"(?i)partition|error 37"):
+        admin.ask("create_partitions", topic=topic, partitions=2)
+    assert admin.ask("describe_topic", topic=topic) == {"partitions": 3}
+
+
+def test_records_that_are_not_there_cannot_be_deleted(admin: Driver) -> None:
+    topic = f"not-so-many-{admin.client.name}"
+    admin.ask("create_topic", topic=topic, partitions=1, configs={})
+    with pytest.raises(DriverError, match=r"(?i)out.?of.?range|error 1\b"):
+        admin.ask("delete_records", topic=topic, partition=0, before=1)

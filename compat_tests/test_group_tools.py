@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from compat_tests.brokers import Broker
 from compat_tests.conftest import Drivers
 from compat_tests.groups import Group, Topic, classic, new_protocol
-from compat_tests.harness import Broker, Record
+from compat_tests.harness import Record
 
 CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 GROUPS = "org.apache.kafka.tools.GroupsCommand"

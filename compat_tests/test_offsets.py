@@ -10,6 +10,7 @@ from compat_tests.harness import Driver, Record
 TOPIC = "offsets"
 COUNT = 10
 STEP_MS = 1_000
+EARLIEST, LATEST = -2, -1
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +59,7 @@ def test_offsets_are_found_by_place_and_by_time(client: Driver, records: list[Re
 
 def test_no_offset_is_found_after_the_last_record(client: Driver, records: list[Record], now_ms: int) -> None:
     (found,) = client.offsets(TOPIC, timestamps=[now_ms + COUNT * STEP_MS])["at"]
-    # librdkafka answers with the end of the partition, the others with nothing.
+    # librdkafka and kafkajs answer with the end of the partition, the others with nothing.
     assert found in (None, COUNT)
 
 
@@ -71,3 +72,29 @@ def test_a_reader_that_waits_at_the_end_gets_what_arrives(client: Driver, driver
         reading = pool.submit(client.consume, topic, 1, start={"offset": 1})
         writer.produce(topic, [Record(value=b"after")])
         assert [record.value for record in reading.result()] == [b"after"]
+
+
+@pytest.fixture(scope="module")
+def several(drivers: Drivers, now_ms: int) -> str:
+    """Three partitions: an empty one, one with two records, and one that lost its first three."""
+    writer, topic = drivers["kafka-python-3"], "several"
+    writer.ask("create_topic", topic=topic, partitions=3, configs={})
+    for partition, count in ((1, 2), (2, COUNT)):
+        writer.produce(topic, [Record(value=b"v", partition=partition, timestamp=now_ms + n) for n in range(count)])
+    writer.ask("delete_records", topic=topic, partition=2, before=3)
+    return topic
+
+
+def test_the_offsets_of_several_partitions_are_found_in_one_question(
+    library: Driver, several: str, now_ms: int
+) -> None:
+    def listed(timestamp: int) -> list[int | None]:
+        where = {"topic": several, "partitions": [2, 0, 1], "timestamp": timestamp}
+        offsets: list[int | None] = library.ask("list_offsets", **where)["offsets"]
+        return offsets
+
+    assert listed(EARLIEST) == [3, 0, 0]
+    assert listed(LATEST) == [COUNT, 0, 2]
+    at = listed(now_ms + 1)
+    assert (at[0], at[2]) == (3, 1)  # of what is left of one, and in the middle of another
+    assert at[1] in (None, 0)  # the empty one: librdkafka answers with its end

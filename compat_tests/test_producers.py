@@ -4,11 +4,11 @@ import itertools
 
 import pytest
 
-from compat_tests.conftest import Drivers
-from compat_tests.harness import CLIENTS, Driver, DriverError, Record
+from compat_tests.conftest import Drivers, names
+from compat_tests.harness import CLIENTS, Driver, Record
 
 SIZES_BYTES = (1, 100, 10_000, 1_000_000, 10_000_000)
-NAMES = [client.name for client in CLIENTS]
+NAMES = names(CLIENTS)
 
 
 def numbered(count: int) -> list[Record]:
@@ -52,13 +52,3 @@ def test_records_from_one_byte_to_ten_megabytes(client: Driver, drivers: Drivers
     another = drivers[NAMES[(NAMES.index(client.client.name) + 1) % len(NAMES)]]
     for reader in (client, another):
         assert values(reader.consume(topic, len(sent))) == values(sent)
-
-
-def test_a_record_above_the_topics_limit_is_refused_and_the_next_one_is_not(client: Driver, drivers: Drivers) -> None:
-    topic = f"limited-{client.client.name}"
-    limit = {"max.message.bytes": "10000"}
-    drivers["kafka-python-3"].ask("create_topic", topic=topic, partitions=1, configs=limit)
-    with pytest.raises(DriverError, match=r"(?i)too.?large|larger than"):
-        client.produce(topic, [Record(value=b"x" * 20_000)])
-    client.produce(topic, [Record(value=b"x" * 5_000)])
-    assert values(client.consume(topic, 1)) == [b"x" * 5_000]

@@ -4,8 +4,10 @@ from typing import NamedTuple
 
 import pytest
 
+from compat_tests.brokers import Broker
 from compat_tests.conftest import Drivers, names
-from compat_tests.harness import CLIENTS, COMPRESSIONS, Broker, Driver, Record, compressions_in
+from compat_tests.harness import CLIENTS, Driver, Record
+from compat_tests.segments import COMPRESSIONS, compressions_in
 
 # One partition per compression; each row says what it is there for.
 RECORDS = (

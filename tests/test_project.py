@@ -124,7 +124,7 @@ def test_the_wheel_holds_every_module_exactly_once(distributions: Path) -> None:
 
 def test_the_wheel_carries_what_the_spark_jobs_read(distributions: Path) -> None:
     (wheel,) = distributions.glob("*.whl")
-    others = {str(path.relative_to(ROOT)) for path in (ROOT / "pipelines").iterdir() if path.is_file()}
+    others = {str(path.relative_to(ROOT)) for path in (ROOT / "pipelines").rglob("*") if path.is_file()}
     carried = {name.removeprefix("barnabas/") for name in zipfile.ZipFile(wheel).namelist()}
     assert {name for name in others if not name.endswith((".py", ".pyc"))} <= carried
 

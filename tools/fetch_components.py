@@ -3,7 +3,8 @@ jars of Spark's Kafka source, and the classes that a JVM with Spark loads, ready
 
 Each component has a folder of its own and a stamp in it that says what it was made from. A component whose stamp is
 current is not looked at again, so this is quick and works offline once done. A folder appears whole or not at all.
-A missing Java or Maven is one line, not an error: the tests that need it say so themselves, and fail where CI is set.
+A missing Java, Maven, Go or Node is one line, not an error: the tests that need it say so themselves, and fail where CI
+is set. `--all` fetches also what only `make compat` needs.
 """
 
 import hashlib
@@ -11,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Callable
 from importlib import metadata
 from importlib.util import find_spec
@@ -20,6 +22,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache"
 DRIVER = sorted((ROOT / "compat_tests" / "drivers").glob("*.java"))
+GO_DRIVER = ROOT / "compat_tests" / "drivers" / "go"
+KAFKAJS = tuple(ROOT / "compat_tests" / "drivers" / "kafkajs" / f"{name}.json" for name in ("package", "package-lock"))
 
 POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>barnabas</groupId><artifactId>components</artifactId><version>1</version><packaging>pom</packaging>
@@ -61,7 +65,7 @@ PYSPARK_3 = ("pyspark==3.5.7", "py4j==0.10.9.7")
 SPARK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SPARK_WARM_UP = """
 import sys
-from barnabas.pipelines import options, session
+from barnabas.pipelines.shared import options, session
 
 folder, jars, jvm = sys.argv[1:]
 words = ["-b", "-", "--master", "local[2]", "--jars-folder", jars, "--log-file", f"{folder}/log"]
@@ -90,6 +94,7 @@ class Component(NamedTuple):
     made_from: str
     needs: tuple[str, ...]  # system commands
     make: Callable[[Path], None]  # fills the folder
+    everyday: bool = True  # needed by `make test`; the others come with `make setup`
 
 
 def maven(coordinates: tuple[str, ...], *, only_these: bool = False) -> Callable[[Path], None]:
@@ -121,6 +126,32 @@ def compiled_driver(kafka: str) -> Callable[[Path], None]:
     return make
 
 
+def go_programs(folder: Path) -> None:
+    run("go", "build", "-C", str(GO_DRIVER), "-trimpath", "-buildvcs=false", "-o", f"{folder}/", "./...")
+
+
+def wheels(folder: Path) -> None:
+    pip = (sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:")
+    run(*pip, "--python-version", system_python(), "--dest", str(folder), *image_requirements())
+
+
+def image_requirements() -> list[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return [*project["build-system"]["requires"], *project["project"]["dependencies"]]
+
+
+def system_python() -> str:
+    """The version of Debian's own Python, which an image that is made of this machine has."""
+    version = "import sys; print(*sys.version_info[:2], sep='.')"
+    return subprocess.run(["/usr/bin/python3", "-c", version], stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
+def node_packages(folder: Path) -> None:
+    for manifest in KAFKAJS:
+        shutil.copy(manifest, folder)
+    run("npm", "ci", "--prefix", str(folder), "--ignore-scripts", "--no-audit", "--no-fund")
+
+
 def spark_classes(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as work:
         jars = str(CACHE / f"spark-kafka-{metadata.version('pyspark')}" / "libs")
@@ -134,8 +165,16 @@ def java_version() -> str:
     return subprocess.run(["java", "-version"], stderr=subprocess.PIPE, text=True).stderr.splitlines()[-1]
 
 
+def pyspark_folder() -> str:
+    spec = find_spec("pyspark")
+    return str(spec and spec.origin)
+
+
 def components() -> list[Component]:
     source = hashlib.sha256(b"".join(path.read_bytes() for path in DRIVER)).hexdigest()
+    packages = hashlib.sha256(b"".join(path.read_bytes() for path in KAFKAJS)).hexdigest()
+    go_sources = sorted(path for path in GO_DRIVER.rglob("*") if path.suffix in (".go", ".mod", ".sum"))
+    programs = hashlib.sha256(b"".join(path.read_bytes() for path in go_sources)).hexdigest()
     connectors = [
         Component(f"spark-kafka-{version}", " ".join(jars), ("java", "mvn"), maven(jars, only_these=True))
         for version, jars in SPARK_CONNECTORS.items()
@@ -144,7 +183,7 @@ def components() -> list[Component]:
         *connectors,
         Component(
             f"spark-classes-{metadata.version('pyspark')}",
-            f"{SPARK_WARM_UP} {java_version()} {find_spec('pyspark')}",
+            f"{SPARK_WARM_UP} {java_version()} {pyspark_folder()}",
             ("java", "mvn"),
             spark_classes,
         ),
@@ -154,7 +193,18 @@ def components() -> list[Component]:
         Component("kafka-clients-3.9.0", " ".join(JAVA_CLIENT), ("java", "mvn"), maven(JAVA_CLIENT)),
         Component("driver-4.3.0", f"{KAFKA} {source}", ("javac", "mvn"), compiled_driver("kafka-4.3.0")),
         Component("driver-3.9.0", f"{JAVA_CLIENT} {source}", ("javac", "mvn"), compiled_driver("kafka-clients-3.9.0")),
+        Component("driver-go", programs, ("go",), go_programs, everyday=False),
+        Component("driver-kafkajs", packages, ("node", "npm"), node_packages, everyday=False),
+        *image_components(),
     ]
+
+
+def image_components() -> list[Component]:
+    """What an image is made of where no registry answers; only for those who can start a Docker daemon."""
+    if shutil.which("dockerd") is None or not Path("/usr/bin/python3").exists():
+        return []
+    made_from = " ".join([system_python(), *image_requirements()])
+    return [Component("wheels-of-image", made_from, (), wheels)]
 
 
 def run(*command: str) -> None:
@@ -187,9 +237,11 @@ def ensure(component: Component) -> None:
     half.rename(folder)
 
 
-def main() -> int:
+def main(words: list[str]) -> int:
     missing: set[str] = set()
     for component in components():
+        if not component.everyday and "--all" not in words:
+            continue
         lacking = {command for command in component.needs if shutil.which(command) is None}
         missing |= lacking
         if lacking:
@@ -208,11 +260,11 @@ def main() -> int:
     if missing:
         print(
             f"missing: {', '.join(sorted(missing))}. Tests that need them are skipped; to run them too, install "
-            "a JDK 17 or later, Maven, kcat, gcc and librdkafka "
-            "(Debian: openjdk-17-jdk-headless maven kcat gcc libc6-dev librdkafka-dev), then `make setup`."
+            "a JDK 17 or later, Maven, kcat, gcc, librdkafka, Go 1.26 or later and Node 20 or later "
+            "(Debian: openjdk-17-jdk-headless maven kcat gcc libc6-dev librdkafka-dev nodejs npm), then `make setup`."
         )
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

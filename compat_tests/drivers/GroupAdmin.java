@@ -1,13 +1,9 @@
-// What the Java admin client does with groups, and Kafka's own tools run inside this process.
+// What the Java admin client does with groups.
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.io.ByteArrayOutputStream;
-import java.io.PrintStream;
-import java.lang.reflect.InvocationTargetException;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -22,7 +18,6 @@ import org.apache.kafka.clients.admin.MemberToRemove;
 import org.apache.kafka.clients.admin.RemoveMembersFromConsumerGroupOptions;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.utils.Exit;
 
 final class GroupAdmin {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -97,33 +92,6 @@ final class GroupAdmin {
         }
         return JSON.createObjectNode();
     }
-
-    /** A tool's own main(), unmodified, without the second that a process of its own takes. */
-    static ObjectNode tool(JsonNode request) throws Exception {
-        List<String> arguments = new ArrayList<>();
-        request.get("arguments").forEach(argument -> arguments.add(argument.asText()));
-        ByteArrayOutputStream printed = new ByteArrayOutputStream();
-        PrintStream before = System.out;
-        int[] codes = {0};
-        boolean[] exited = {false};
-        System.setOut(new PrintStream(printed, true, StandardCharsets.UTF_8));
-        Exit.setExitProcedure((status, message) -> {
-            if (!exited[0]) codes[0] = status; // some tools catch what is thrown here and exit once more
-            exited[0] = true;
-            throw new Exited();
-        });
-        try {
-            Class.forName(request.get("tool").asText()).getMethod("main", String[].class).invoke(null, (Object) arguments.toArray(new String[0]));
-        } catch (InvocationTargetException thrown) {
-            if (!exited[0]) throw thrown;
-        } finally {
-            System.setOut(before);
-            Exit.resetExitProcedure();
-        }
-        return JSON.createObjectNode().put("code", codes[0]).put("printed", printed.toString(StandardCharsets.UTF_8));
-    }
-
-    private static final class Exited extends RuntimeException {}
 
     // ---- JSON
 

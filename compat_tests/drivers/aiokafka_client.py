@@ -1,14 +1,15 @@
 """aiokafka behind the drivers' contract."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka_groups import GROUPS, with_admin
-from json_lines import LARGEST_BYTES, Answer, Request, headers_in, record_out, serve, to_bytes
+from aiokafka_held import HELD, fields, records_out
+from json_lines import LARGEST_BYTES, Answer, Request, serve
 
 
 def produce(request: Request) -> Answer:
@@ -23,6 +24,7 @@ async def _produce(request: Request) -> Answer:
         enable_idempotence=request["idempotence"],
         max_request_size=LARGEST_BYTES,
         linger_ms=20,
+        request_timeout_ms=request["timeout_ms"],
     )
     await producer.start()
     try:
@@ -34,47 +36,45 @@ async def _produce(request: Request) -> Answer:
         await producer.stop()
 
 
-def fields(record: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "partition": record["partition"],
-        "key": to_bytes(record["key"]),
-        "value": to_bytes(record["value"]),
-        "headers": headers_in(record),
-        "timestamp_ms": record.get("timestamp"),
-    }
+def with_consumer(request: Request, action: Callable[[AIOKafkaConsumer], Awaitable[Answer]]) -> Answer:
+    async def run() -> Answer:
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=request["bootstrap"],
+            group_id=None,
+            enable_auto_commit=False,
+            max_partition_fetch_bytes=LARGEST_BYTES,
+            fetch_max_bytes=4 * LARGEST_BYTES,
+            auto_offset_reset=request.get("reset") or "latest",
+            request_timeout_ms=request.get("timeout_ms", 30_000),  # so long it looks for a topic
+        )
+        await consumer.start()
+        try:
+            return await action(consumer)
+        finally:
+            await consumer.stop()
+
+    return asyncio.run(run())
 
 
-async def with_consumer(request: Request, action: Callable[[AIOKafkaConsumer], Awaitable[Answer]]) -> Answer:
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=request["bootstrap"],
-        group_id=None,
-        enable_auto_commit=False,
-        max_partition_fetch_bytes=LARGEST_BYTES,
-        fetch_max_bytes=4 * LARGEST_BYTES,
-    )
-    await consumer.start()
-    try:
-        return await action(consumer)
-    finally:
-        await consumer.stop()
-
-
-def partitions(request: Request) -> list[TopicPartition]:
-    return [TopicPartition(request["topic"], partition) for partition in request["partitions"]]
+def partitions(request: Request, which: str = "partitions") -> list[TopicPartition]:
+    return [TopicPartition(request["topic"], partition) for partition in request[which]]
 
 
 def consume(request: Request) -> Answer:
-    async def read(consumer: AIOKafkaConsumer) -> Answer:
+    async def from_there(consumer: AIOKafkaConsumer) -> Answer:
         consumer.assign(partitions(request))
         await seek(consumer, request)
-        records: list[dict[str, Any]] = []
-        deadline = asyncio.get_running_loop().time() + request["timeout_ms"] / 1000
-        while len(records) < request["count"] and asyncio.get_running_loop().time() < deadline:
-            for polled in (await consumer.getmany(timeout_ms=200)).values():
-                records += [record_out(r.partition, r.offset, r.timestamp, r.key, r.value, r.headers) for r in polled]
-        return {"records": records}
+        return {"records": await read(consumer, request["count"], request["timeout_ms"])}
 
-    return asyncio.run(with_consumer(request, read))
+    return with_consumer(request, from_there)
+
+
+async def read(consumer: AIOKafkaConsumer, count: int, timeout_ms: int) -> list[dict[str, Any]]:
+    records: list[dict[str, Any]] = []
+    deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
+    while len(records) < count and asyncio.get_running_loop().time() < deadline:
+        records += records_out(await consumer.getmany(timeout_ms=200))
+    return records
 
 
 async def seek(consumer: AIOKafkaConsumer, request: Request) -> None:
@@ -85,25 +85,62 @@ async def seek(consumer: AIOKafkaConsumer, request: Request) -> None:
     elif "timestamp" in start:
         for partition, found in (await consumer.offsets_for_times(dict.fromkeys(wanted, start["timestamp"]))).items():
             consumer.seek(partition, found.offset)
+    elif "end" in start:
+        await consumer.seek_to_end(*wanted)
     else:
         await consumer.seek_to_beginning(*wanted)
 
 
+def consume_paused(request: Request) -> Answer:
+    async def in_two_parts(consumer: AIOKafkaConsumer) -> Answer:
+        consumer.assign(partitions(request))
+        consumer.pause(*partitions(request, "pause"))
+        await consumer.seek_to_beginning(*partitions(request))
+        records = await read(consumer, request["count"], request["timeout_ms"])
+        consumer.resume(*partitions(request, "pause"))
+        return {"records": records, "after": await read(consumer, request["after"], request["timeout_ms"])}
+
+    return with_consumer(request, in_two_parts)
+
+
 def offsets(request: Request) -> Answer:
     async def look(consumer: AIOKafkaConsumer) -> Answer:
-        wanted = partitions(request)
-        at = [(await consumer.offsets_for_times(dict.fromkeys(wanted, t)))[wanted[0]] for t in request["timestamps"]]
-        return {
-            "beginning": (await consumer.beginning_offsets(wanted))[wanted[0]],
-            "end": (await consumer.end_offsets(wanted))[wanted[0]],
-            "at": [None if found is None else found.offset for found in at],
-        }
+        first = partitions(request)[:1]
+        (beginning,), (end,) = await found_offsets(consumer, first, -2), await found_offsets(consumer, first, -1)
+        at = [(await found_offsets(consumer, first, timestamp))[0] for timestamp in request["timestamps"]]
+        return {"beginning": beginning, "end": end, "at": at}
 
-    return asyncio.run(with_consumer(request, look))
+    return with_consumer(request, look)
+
+
+def list_offsets(request: Request) -> Answer:
+    async def look(consumer: AIOKafkaConsumer) -> Answer:
+        return {"offsets": await found_offsets(consumer, partitions(request), request["timestamp"])}
+
+    return with_consumer(request, look)
+
+
+async def found_offsets(
+    consumer: AIOKafkaConsumer, wanted: Iterable[TopicPartition], timestamp: int
+) -> list[int | None]:
+    if timestamp < 0:
+        found = await (consumer.beginning_offsets(wanted) if timestamp == -2 else consumer.end_offsets(wanted))
+        return [found[partition] for partition in wanted]
+    by_time = await consumer.offsets_for_times(dict.fromkeys(wanted, timestamp))
+    return [by_time[partition] and by_time[partition].offset for partition in wanted]
+
+
+def describe_cluster(request: Request) -> Answer:
+    found = with_admin(request, lambda admin: admin.describe_cluster())
+    return {
+        "cluster_id": found["cluster_id"],
+        "brokers": [[broker["node_id"], broker["host"], broker["port"]] for broker in found["brokers"]],
+        "controller": found["controller_id"],
+    }
 
 
 def refuse_errors(topic_errors: Any) -> Answer:
-    """aiokafka hands back the error codes of topic operations instead of raising."""
+    """aiokafka hands back the error codes instead of raising."""
     for topic, code, *rest in topic_errors:
         if code:
             raise RuntimeError(f"{topic}: error {code} {rest}")
@@ -134,8 +171,8 @@ def topic_configs(request: Request) -> Answer:
 
 
 def alter_topic_configs(request: Request) -> Answer:
-    with_admin(request, lambda admin: admin.alter_configs([resource(request, request["configs"])]))
-    return {}
+    responses = with_admin(request, lambda admin: admin.alter_configs([resource(request, request["configs"])]))
+    return refuse_errors((name, code, text) for response in responses for code, text, _, name in response.resources)
 
 
 def create_partitions(request: Request) -> Answer:
@@ -155,6 +192,7 @@ def delete_topic(request: Request) -> Answer:
 
 
 ADMIN = (
+    describe_cluster,
     create_topic,
     list_topics,
     describe_topic,
@@ -166,4 +204,4 @@ ADMIN = (
 )
 
 if __name__ == "__main__":
-    serve((produce, consume, offsets, *ADMIN, *GROUPS))
+    serve((produce, consume, consume_paused, offsets, list_offsets, *HELD, *ADMIN, *GROUPS))

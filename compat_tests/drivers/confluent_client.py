@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from confluent_groups import GROUPS
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_held import HELD, message_out, send
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -13,12 +14,14 @@ from confluent_kafka.admin import (
     ConfigResource,
     NewPartitions,
     NewTopic,
+    OffsetSpec,
     ResourceType,
 )
-from json_lines import LARGEST_BYTES, Answer, Request, headers_in, record_out, serve, to_bytes
+from json_lines import LARGEST_BYTES, Answer, Request, serve
 
 
 def produce(request: Request) -> Answer:
+    timeout_ms = request["timeout_ms"]
     producer = Producer(
         {
             "bootstrap.servers": request["bootstrap"],
@@ -27,35 +30,16 @@ def produce(request: Request) -> Answer:
             "enable.idempotence": request["idempotence"],
             "message.max.bytes": LARGEST_BYTES,
             "linger.ms": 20,
-            "delivery.timeout.ms": 20_000,
+            "delivery.timeout.ms": timeout_ms,
+            # Until then an unknown topic is one that may only be new.
+            "topic.metadata.propagation.max.ms": timeout_ms // 2,
         }
     )
-    found: list[int | None] = [None] * len(request["records"])
-    errors: list[Any] = []
-    for index, record in enumerate(request["records"]):
-
-        def delivered(error: Any, message: Any, index: int = index) -> None:
-            if error is None:
-                found[index] = message.offset() if message.offset() is not None else -1
-            else:
-                errors.append(error)
-
-        producer.produce(request["topic"], on_delivery=delivered, **fields(record))
-    producer.flush(20)
-    if errors:
-        raise KafkaException(errors[0])
+    found = send(producer, request["topic"], request["records"], timeout_ms)
     return {"offsets": [-1 if offset is not None and offset < 0 else offset for offset in found]}
 
 
-def fields(record: dict[str, Any]) -> dict[str, Any]:
-    optional = {} if record.get("timestamp") is None else {"timestamp": record["timestamp"]}
-    return {
-        "partition": record["partition"],
-        "key": to_bytes(record["key"]),
-        "value": to_bytes(record["value"]),
-        "headers": headers_in(record),
-        **optional,
-    }
+RESETS = {None: "error", "none": "error", "earliest": "earliest", "latest": "latest"}
 
 
 def consumer(request: Request) -> Consumer:
@@ -64,7 +48,7 @@ def consumer(request: Request) -> Consumer:
             "bootstrap.servers": request["bootstrap"],
             "group.id": "assigned",  # librdkafka insists on a name; assign() never joins the group
             "enable.auto.commit": False,
-            "auto.offset.reset": "error",
+            "auto.offset.reset": RESETS[request.get("reset")],
             "fetch.message.max.bytes": LARGEST_BYTES,
             "fetch.max.bytes": 4 * LARGEST_BYTES,
             "receive.message.max.bytes": 5 * LARGEST_BYTES,
@@ -76,33 +60,44 @@ def consume(request: Request) -> Answer:
     reader = consumer(request)
     try:
         reader.assign(start_of(reader, request))
-        records: list[dict[str, Any]] = []
-        deadline = time.monotonic() + request["timeout_ms"] / 1000
-        while len(records) < request["count"] and time.monotonic() < deadline:
-            for message in reader.consume(request["count"] - len(records), timeout=0.1):
-                if message.error() is not None:
-                    raise KafkaException(message.error())
-                records.append(record(message))
-        return {"records": records}
+        return {"records": read(reader, request["count"], request["timeout_ms"])}
     finally:
         reader.close()
 
 
-def record(message: Any) -> dict[str, Any]:
-    _, timestamp = message.timestamp()
-    key, value, headers = message.key(), message.value(), message.headers() or ()
-    return record_out(message.partition(), message.offset(), timestamp, key, value, headers)
+def read(reader: Consumer, count: int, timeout_ms: int) -> list[dict[str, Any]]:
+    records: list[dict[str, Any]] = []
+    deadline = time.monotonic() + timeout_ms / 1000
+    while len(records) < count and time.monotonic() < deadline:
+        for message in reader.consume(count - len(records), timeout=0.1):
+            if message.error() is not None:
+                raise KafkaException(message.error())
+            records.append(message_out(message))
+    return records
 
 
 def start_of(reader: Consumer, request: Request) -> list[TopicPartition]:
     start = request["start"]
     if "timestamp" in start:
         return reader.offsets_for_times(partitions(request, start["timestamp"]), timeout=15)
-    return partitions(request, start.get("offset", -2))  # -2: the beginning
+    return partitions(request, start.get("offset", OFFSET_END if "end" in start else OFFSET_BEGINNING))
 
 
-def partitions(request: Request, offset: int) -> list[TopicPartition]:
-    return [TopicPartition(request["topic"], partition, offset) for partition in request["partitions"]]
+def partitions(request: Request, offset: int, which: str = "partitions") -> list[TopicPartition]:
+    return [TopicPartition(request["topic"], partition, offset) for partition in request[which]]
+
+
+def consume_paused(request: Request) -> Answer:
+    reader = consumer(request)
+    paused = partitions(request, OFFSET_BEGINNING, "pause")
+    try:
+        reader.assign(partitions(request, OFFSET_BEGINNING))
+        reader.pause(paused)
+        records = read(reader, request["count"], request["timeout_ms"])
+        reader.resume(paused)
+        return {"records": records, "after": read(reader, request["after"], request["timeout_ms"])}
+    finally:
+        reader.close()
 
 
 def offsets(request: Request) -> Answer:
@@ -113,6 +108,25 @@ def offsets(request: Request) -> Answer:
         return {"beginning": beginning, "end": end, "at": [None if f.offset < 0 else f.offset for f in at]}
     finally:
         reader.close()
+
+
+def list_offsets(request: Request) -> Answer:
+    admin = AdminClient({"bootstrap.servers": request["bootstrap"]})  # must outlive the futures it hands out
+    places = {-2: OffsetSpec.earliest(), -1: OffsetSpec.latest()}
+    place = places.get(request["timestamp"]) or OffsetSpec.for_timestamp(request["timestamp"])
+    futures = admin.list_offsets(dict.fromkeys(partitions(request, 0), place), request_timeout=15)
+    found = {partition.partition: future.result(timeout=20).offset for partition, future in futures.items()}
+    return {"offsets": [found[partition] if found[partition] >= 0 else None for partition in request["partitions"]]}
+
+
+def describe_cluster(request: Request) -> Answer:
+    admin = AdminClient({"bootstrap.servers": request["bootstrap"]})
+    found = admin.describe_cluster(request_timeout=15).result(timeout=20)
+    return {
+        "cluster_id": found.cluster_id,
+        "brokers": [[node.id, node.host, node.port] for node in found.nodes],
+        "controller": found.controller and found.controller.id,
+    }
 
 
 def with_admin(request: Request, action: Callable[[AdminClient], Any]) -> Any:
@@ -176,6 +190,7 @@ def delete_topic(request: Request) -> Answer:
 
 
 ADMIN = (
+    describe_cluster,
     create_topic,
     list_topics,
     describe_topic,
@@ -187,4 +202,4 @@ ADMIN = (
 )
 
 if __name__ == "__main__":
-    serve((produce, consume, offsets, *ADMIN, *GROUPS))
+    serve((produce, consume, consume_paused, offsets, list_offsets, *HELD, *ADMIN, *GROUPS))

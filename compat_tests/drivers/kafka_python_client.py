@@ -1,18 +1,18 @@
 """kafka-python behind the drivers' contract; PYTHONPATH decides whether it is version 3 or version 2."""
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
-import kafka
-from json_lines import LARGEST_BYTES, Answer, Request, headers_in, record_out, serve, to_bytes
+from json_lines import LARGEST_BYTES, Answer, Request, serve
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
-from kafka_python_groups import GROUPS, with_admin
-
-VERSION_2 = kafka.__version__.startswith("2.")
+from kafka_python_groups import GROUPS, VERSION_2, with_admin
+from kafka_python_held import HELD, fields, records_out
 
 
 def produce(request: Request) -> Answer:
+    timeout_ms = request["timeout_ms"]
     producer = KafkaProducer(
         bootstrap_servers=request["bootstrap"],
         acks=request["acks"] if request["acks"] == "all" else int(request["acks"]),
@@ -20,14 +20,17 @@ def produce(request: Request) -> Answer:
         enable_idempotence=request["idempotence"],
         max_request_size=LARGEST_BYTES,
         linger_ms=20,
+        max_block_ms=timeout_ms,
+        delivery_timeout_ms=timeout_ms,
+        request_timeout_ms=timeout_ms - 100,
         **({"buffer_memory": 4 * LARGEST_BYTES} if VERSION_2 else {}),
     )
     try:
         sent = [producer.send(request["topic"], **fields(record)) for record in request["records"]]
-        producer.flush(timeout=20)
+        producer.flush(timeout=timeout_ms / 1000)
         if VERSION_2 and request["acks"] == "0":
             wait_until_sent(producer)
-        return {"offsets": [future.get(timeout=20).offset for future in sent]}
+        return {"offsets": [future.get(timeout=timeout_ms / 1000).offset for future in sent]}
     finally:
         producer.close(timeout=5)
 
@@ -41,16 +44,6 @@ def wait_until_sent(producer: KafkaProducer) -> None:
         time.sleep(0.01)
 
 
-def fields(record: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "partition": record["partition"],
-        "key": to_bytes(record["key"]),
-        "value": to_bytes(record["value"]),
-        "headers": headers_in(record),
-        "timestamp_ms": record.get("timestamp"),
-    }
-
-
 def consumer(request: Request) -> KafkaConsumer:
     return KafkaConsumer(
         bootstrap_servers=request["bootstrap"],
@@ -58,11 +51,12 @@ def consumer(request: Request) -> KafkaConsumer:
         enable_auto_commit=False,
         max_partition_fetch_bytes=LARGEST_BYTES,
         fetch_max_bytes=4 * LARGEST_BYTES,
+        auto_offset_reset=request.get("reset") or "latest",
     )
 
 
-def partitions(request: Request) -> list[TopicPartition]:
-    return [TopicPartition(request["topic"], partition) for partition in request["partitions"]]
+def partitions(request: Request, which: str = "partitions") -> list[TopicPartition]:
+    return [TopicPartition(request["topic"], partition) for partition in request[which]]
 
 
 def consume(request: Request) -> Answer:
@@ -70,16 +64,17 @@ def consume(request: Request) -> Answer:
     try:
         reader.assign(partitions(request))
         seek(reader, request)
-        records: list[dict[str, Any]] = []
-        deadline = time.monotonic() + request["timeout_ms"] / 1000
-        while len(records) < request["count"] and time.monotonic() < deadline:
-            for polled in reader.poll(timeout_ms=200).values():
-                records += [
-                    record_out(r.partition, r.offset, r.timestamp, r.key, r.value, r.headers or ()) for r in polled
-                ]
-        return {"records": records}
+        return {"records": read(reader, request["count"], request["timeout_ms"])}
     finally:
         reader.close()
+
+
+def read(reader: KafkaConsumer, count: int, timeout_ms: int) -> list[dict[str, Any]]:
+    records: list[dict[str, Any]] = []
+    deadline = time.monotonic() + timeout_ms / 1000
+    while len(records) < count and time.monotonic() < deadline:
+        records += records_out(reader.poll(timeout_ms=200))
+    return records
 
 
 def seek(reader: KafkaConsumer, request: Request) -> None:
@@ -90,22 +85,60 @@ def seek(reader: KafkaConsumer, request: Request) -> None:
     elif "timestamp" in start:
         for partition, found in reader.offsets_for_times(dict.fromkeys(wanted, start["timestamp"])).items():
             reader.seek(partition, found.offset)
+    elif "end" in start:
+        reader.seek_to_end(*wanted)
     else:
         reader.seek_to_beginning(*wanted)
+
+
+def consume_paused(request: Request) -> Answer:
+    reader = consumer(request)
+    try:
+        reader.assign(partitions(request))
+        reader.seek_to_beginning()
+        reader.pause(*partitions(request, "pause"))
+        records = read(reader, request["count"], request["timeout_ms"])
+        reader.resume(*partitions(request, "pause"))
+        return {"records": records, "after": read(reader, request["after"], request["timeout_ms"])}
+    finally:
+        reader.close()
 
 
 def offsets(request: Request) -> Answer:
     reader = consumer(request)
     try:
-        wanted = partitions(request)
-        at = [reader.offsets_for_times(dict.fromkeys(wanted, t))[wanted[0]] for t in request["timestamps"]]
-        return {
-            "beginning": reader.beginning_offsets(wanted)[wanted[0]],
-            "end": reader.end_offsets(wanted)[wanted[0]],
-            "at": [None if found is None else found.offset for found in at],
-        }
+        first = partitions(request)[:1]
+        (beginning,), (end,) = found_offsets(reader, first, -2), found_offsets(reader, first, -1)
+        at = [found_offsets(reader, first, timestamp)[0] for timestamp in request["timestamps"]]
+        return {"beginning": beginning, "end": end, "at": at}
     finally:
         reader.close()
+
+
+def list_offsets(request: Request) -> Answer:
+    reader = consumer(request)
+    try:
+        return {"offsets": found_offsets(reader, partitions(request), request["timestamp"])}
+    finally:
+        reader.close()
+
+
+def found_offsets(reader: KafkaConsumer, wanted: Iterable[TopicPartition], timestamp: int) -> list[int | None]:
+    if timestamp < 0:
+        found = reader.beginning_offsets(wanted) if timestamp == -2 else reader.end_offsets(wanted)
+        return [found[partition] for partition in wanted]
+    by_time = reader.offsets_for_times(dict.fromkeys(wanted, timestamp))
+    return [by_time[partition] and by_time[partition].offset for partition in wanted]
+
+
+def describe_cluster(request: Request) -> Answer:
+    found = with_admin(request, lambda admin: admin.describe_cluster())
+    id_field = "node_id" if VERSION_2 else "broker_id"
+    return {
+        "cluster_id": found["cluster_id"],
+        "brokers": [[broker[id_field], broker["host"], broker["port"]] for broker in found["brokers"]],
+        "controller": found["controller_id"],
+    }
 
 
 def create_topic(request: Request) -> Answer:
@@ -136,7 +169,14 @@ def topic_configs(request: Request) -> Answer:
 
 
 def alter_topic_configs(request: Request) -> Answer:
-    with_admin(request, lambda admin: admin.alter_configs([resource(request, request["configs"])]))
+    """Neither version raises: one hands back words, the other codes."""
+    answer = with_admin(request, lambda admin: admin.alter_configs([resource(request, request["configs"])]))
+    if VERSION_2:
+        refusals = [f"error {found[0]}: {found[1]}" for found in answer.resources if found[0]]
+    else:
+        refusals = [found for found in answer["topic"].values() if found != "OK"]
+    if refusals:
+        raise RuntimeError(refusals[0])
     return {}
 
 
@@ -158,6 +198,7 @@ def delete_topic(request: Request) -> Answer:
 
 
 ADMIN = (
+    describe_cluster,
     create_topic,
     list_topics,
     describe_topic,
@@ -169,4 +210,4 @@ ADMIN = (
 )
 
 if __name__ == "__main__":
-    serve((produce, consume, offsets, *ADMIN, *GROUPS))
+    serve((produce, consume, consume_paused, offsets, list_offsets, *HELD, *ADMIN, *GROUPS))

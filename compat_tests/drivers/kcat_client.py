@@ -24,6 +24,7 @@ FORMAT = "%p %o %T %K %S\\n%k%s%h\\n"
 
 
 DELIMITER = "<key-ends-here>"
+RESETS = {"none": "error", "earliest": "earliest", "latest": "latest"}
 
 
 def kcat(request: Request, *arguments: str | bytes, stdin: bytes = b"", timeout_ms: int = 60_000) -> bytes:
@@ -43,10 +44,16 @@ def options(settings: tuple[str, ...]) -> list[str]:
 
 def produce(request: Request) -> Answer:
     idempotence = "true" if request["idempotence"] else "false"
-    settings = options((*PRODUCER, f"acks={request['acks']}", f"enable.idempotence={idempotence}"))
+    settings = options((*PRODUCER, f"acks={request['acks']}", f"enable.idempotence={idempotence}", *timeouts(request)))
     for record in request["records"]:
         send(request, record, "-P", "-t", request["topic"], "-z", request["compression"], *settings, *fields(record))
     return {"offsets": [None] * len(request["records"])}  # kcat does not tell
+
+
+def timeouts(request: Request) -> tuple[str, str]:
+    """The second one ends the time during which an unknown topic may only be new."""
+    timeout_ms = request["timeout_ms"]
+    return (f"message.timeout.ms={timeout_ms}", f"topic.metadata.propagation.max.ms={timeout_ms // 2}")
 
 
 def send(request: Request, record: dict[str, Any], *arguments: str | bytes) -> None:
@@ -75,9 +82,10 @@ def consume(request: Request) -> Answer:
     records: list[dict[str, Any]] = []
     # One partition is waited for until all is there; how many records each of several holds only their ends tell.
     ending = () if len(request["partitions"]) == 1 else ("-e",)
+    reset = (f"auto.offset.reset={RESETS[request['reset']]}",) if request["reset"] else ()
     for partition in request["partitions"]:
         where = ("-t", request["topic"], "-p", str(partition), "-o", start_of(request["start"]))
-        how = ("-c", str(request["count"] - len(records)), *ending, "-q", "-f", FORMAT, *options(CONSUMER))
+        how = ("-c", str(request["count"] - len(records)), *ending, "-q", "-f", FORMAT, *options((*CONSUMER, *reset)))
         records += parse(kcat(request, "-C", *where, *how, timeout_ms=request["timeout_ms"]))
     return {"records": records}
 
@@ -85,7 +93,9 @@ def consume(request: Request) -> Answer:
 def start_of(start: dict[str, int]) -> str:
     if "offset" in start:
         return str(start["offset"])
-    return f"s@{start['timestamp']}" if "timestamp" in start else "beginning"
+    if "timestamp" in start:
+        return f"s@{start['timestamp']}"
+    return "end" if "end" in start else "beginning"
 
 
 def parse(output: bytes) -> list[dict[str, Any]]:

@@ -1,0 +1,202 @@
+"""When a difference may be: questions about a difference, the request and both answers."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from compat_tests.differential.batches import Batch
+from compat_tests.differential.compare import ABSENT, Difference
+from compat_tests.differential.sides import SILENT, Answer, Request
+
+UNKNOWN_SERVER_ERROR = -1
+UNKNOWN_MEMBER_ID = 25
+REBALANCE_IN_PROGRESS = 27
+INT32_MAX = 2**31 - 1
+SHARE = 2
+MAX_TIMESTAMP = -3
+NOT_WRITTEN = (("Dead", "PreparingRebalance"), ("Dead", "CompletingRebalance"))
+BROKER = 4
+RESOURCE_TYPES = (2, 4, 8, 16, 32)
+CLOCK_MS = 1_000_000_000_000  # a number above this may be the time of day
+CLOCKS_APART_MS = 60_000
+
+
+class Seen(NamedTuple):
+    """A difference and what it was seen in."""
+
+    request: Request
+    difference: Difference
+    kafka: Answer
+    barnabas: Answer
+    has_equal_claims: bool = False
+    """In this story members have random ids, or there are more of them than partitions to share."""
+
+
+def always(seen: Seen) -> bool:
+    return True
+
+
+def leaves(value: Any, field: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value of a request or an answer, with the name of its field."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from leaves(inner, name)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from leaves(inner, field)
+    else:
+        yield field, value
+
+
+def asked(seen: Seen, *fields: str) -> list[Any]:
+    return [value for field, value in leaves(seen.request.body) if field in fields]
+
+
+# The difference itself
+
+
+def both_texts(seen: Seen) -> bool:
+    return all(isinstance(text, str) and text != ABSENT for text in (seen.difference.kafka, seen.difference.barnabas))
+
+
+def text_here_only(seen: Seen) -> bool:
+    barnabas = seen.difference.barnabas
+    return seen.difference.kafka in (None, "") and isinstance(barnabas, str) and barnabas not in ("", ABSENT)
+
+
+def both_clocks(seen: Seen) -> bool:
+    kafka, barnabas = seen.difference.kafka, seen.difference.barnabas
+    if not (isinstance(kafka, int) and isinstance(barnabas, int)):
+        return False
+    return min(kafka, barnabas) > CLOCK_MS and abs(kafka - barnabas) < CLOCKS_APART_MS
+
+
+def kafka_failed(seen: Seen) -> bool:
+    return any(value == UNKNOWN_SERVER_ERROR for field, value in leaves(seen.kafka) if field == "ErrorCode")
+
+
+def absent_here(seen: Seen) -> bool:
+    return bool(seen.difference.barnabas == ABSENT)
+
+
+def cut_by_kafka(seen: Seen) -> bool:
+    return absent_here(seen) and "CutBytes" in seen.difference.kafka
+
+
+def key_of_ours(seen: Seen) -> bool:
+    return bool(seen.difference.kafka == ABSENT) and str(seen.difference.barnabas["Name"]).startswith("barnabas.")
+
+
+def about_min_insync_replicas(seen: Seen) -> bool:
+    is_source = seen.difference.path.endswith(("Source", "Synonyms"))
+    return is_source and "min.insync.replicas" in seen.difference.where
+
+
+def absent_broker_key(seen: Seen) -> bool:
+    return absent_here(seen) and BROKER in asked(seen, "ResourceType")
+
+
+def never_answered_by_kafka(seen: Seen) -> bool:
+    return seen.kafka == SILENT
+
+
+def removes_min_insync_replicas(seen: Seen) -> bool:
+    return any(field == "ErrorMessage" and "while ELR is enabled" in str(text) for field, text in leaves(seen.kafka))
+
+
+def of_a_broker(seen: Seen) -> bool:
+    return "[4, " in seen.difference.where
+
+
+def both_refuse(seen: Seen) -> bool:
+    return 0 not in (seen.difference.kafka, seen.difference.barnabas)
+
+
+# The request
+
+
+def wrong_inside(seen: Seen) -> bool:
+    return any(isinstance(value, Batch) and value.is_wrong_inside for value in asked(seen, "Records"))
+
+
+def partition_twice(seen: Seen) -> bool:
+    return produces_twice(seen.request)
+
+
+def produces_twice(request: Request) -> bool:
+    """To one partition, under one name or id: no answer tells which of the batches was stored."""
+    named = [
+        (topic.get("Name"), topic.get("TopicId"), partition.get("Index"))
+        for topic in request.body.get("TopicData") or []
+        for partition in topic.get("PartitionData") or []
+    ]
+    return len(set(named)) < len(named)
+
+
+def about_share_groups(seen: Seen) -> bool:
+    return SHARE in asked(seen, "KeyType")
+
+
+def protocol_twice(seen: Seen) -> bool:
+    names = [protocol.get("Name") for protocol in seen.request.body.get("Protocols") or []]
+    return seen.kafka == SILENT and len(set(names)) < len(names)
+
+
+def not_written_yet(seen: Seen) -> bool:
+    states = [[group.get("GroupState") for group in side.get("Groups") or []] for side in (seen.kafka, seen.barnabas)]
+    return any(pair in NOT_WRITTEN for pair in zip(*states))
+
+
+def equal_claims(seen: Seen) -> bool:
+    return seen.has_equal_claims
+
+
+def none_or_empty(seen: Seen) -> bool:
+    return bool(seen.difference.kafka is None and seen.difference.barnabas == [])
+
+
+def newest_of_one_millisecond(seen: Seen) -> bool:
+    """The largest timestamp was asked for, and both gave out one of their own clocks."""
+    times = [[t for field, t in leaves(side) if field == "Timestamp"] for side in (seen.kafka, seen.barnabas)]
+    is_near = all(a > CLOCK_MS and abs(a - b) < CLOCKS_APART_MS for a, b in zip(*times) if a != b)
+    return MAX_TIMESTAMP in asked(seen, "Timestamp") and is_near
+
+
+def of_the_groups_topic(seen: Seen) -> bool:
+    return "[__consumer_offsets]" in seen.difference.where
+
+
+def retried(seen: Seen) -> bool:
+    return bool(seen.difference.kafka > CLOCK_MS and seen.difference.barnabas == -1)
+
+
+def empty_group_of_a_commit(seen: Seen) -> bool:
+    return absent_here(seen) and bool(seen.difference.kafka.get("ProtocolType") == "")
+
+
+def mute_after_null_records(seen: Seen) -> bool:
+    return seen.kafka == SILENT and None in asked(seen, "Records")
+
+
+def is_transactional(seen: Seen) -> bool:
+    return any(value is not None for value in asked(seen, "TransactionalId"))
+
+
+def unknown_resource_type(seen: Seen) -> bool:
+    return any(value not in RESOURCE_TYPES for value in asked(seen, "ResourceType"))
+
+
+def unknown_operation(seen: Seen) -> bool:
+    return any(value not in range(4) for value in asked(seen, "ConfigOperation"))
+
+
+def partitions_overflow(seen: Seen) -> bool:
+    return bool(sum(max(value, 1) for value in asked(seen, "NumPartitions")) > INT32_MAX)
+
+
+def waits_forever_in_kafka(seen: Seen) -> bool:
+    return seen.kafka == SILENT and seen.barnabas.get("ErrorCode") in (UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS)
+
+
+def another_leader(seen: Seen) -> bool:
+    leaders = seen.kafka.get("Leader"), seen.barnabas.get("Leader")
+    return bool(seen.kafka.get("ErrorCode") == 0 and "" not in leaders and leaders[0] != leaders[1])
