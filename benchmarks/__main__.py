@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
-from benchmarks import generator, goals, machine, plots, results, table
+from benchmarks import generator, goals, machine, page, plots, results, table
 from benchmarks.runner import Plan, take_samples
 from benchmarks.scenario import Scenario
 from benchmarks.scenarios import SCENARIOS
@@ -49,10 +49,16 @@ def main(words: list[str] | None = None) -> int:
         try:
             take_samples(plan, run, progress)
         except KeyboardInterrupt:
-            progress.end()
-            return complain("interrupted; nothing was written", 130)
+            run.interrupted = True
         progress.end()
-    return report(run, options.json)
+    if not run.scenarios:
+        return complain("interrupted before the first figure; nothing was written", 130)
+    code = report(run, options.json)
+    if run.interrupted:
+        return complain("interrupted: these are the figures until then", 130)
+    if not (options.quick or options.only or len(systems) == 1):
+        print(page.publish(options.json))
+    return code
 
 
 def report(run: results.Run, path: Path) -> int:
@@ -61,7 +67,7 @@ def report(run: results.Run, path: Path) -> int:
     print(table.figures(run))
     print(table.goals(goals.judge(run)))
     written = ", ".join([str(path), *(plot.name for plot in drawn)])
-    print(f"\nwritten: {written}; `python -m benchmarks.page` puts it into docs/")
+    print(f"\nwritten: {written}; `python -m benchmarks.page` puts them into docs/, as a full run does by itself")
     for failure in run.failures():
         print(f"FAILED {failure}")
     return 1 if run.failures() else 0
@@ -73,14 +79,14 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", action="append", default=[], metavar="SCENARIO", help="may be given more than once")
     parser.add_argument("--systems", default="barnabas,kafka", help="default: %(default)s")
     parser.add_argument("--samples", type=int, default=0, help="of each figure (default 5; quick 2)")
-    parser.add_argument("--scale", type=float, default=0.0, help="length of a sample (default 1; quick 0.5)")
+    parser.add_argument("--scale", type=float, default=0.0, help="length of a sample (default 1; quick 0.2)")
     parser.add_argument(
         "--json", type=Path, default=RESULTS / "latest.json", help="default: benchmarks/results/latest.json"
     )
     parser.add_argument("--folder", type=Path, default=DATA, help="where the brokers keep their data")
     parser.add_argument("--list", action="store_true", help="the scenarios")
     options = parser.parse_args(words)
-    options.scale = options.scale or (0.5 if options.quick else 1.0)
+    options.scale = options.scale or (0.2 if options.quick else 1.0)
     return options
 
 

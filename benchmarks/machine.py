@@ -4,6 +4,7 @@ import os
 import platform
 import resource
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -19,12 +20,18 @@ def described(folder: Path) -> dict[str, str]:
         "cores": str(len(os.sched_getaffinity(0))),
         "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 1e9:.1f} GB",
         "kernel": f"{platform.system()} {platform.release()}",
+        "TCP congestion control": _congestion_control(),  # on loopback, too
         "disk": output("findmnt", "-no", "SOURCE,FSTYPE", "-T", str(folder)) or "unknown",
         "one fdatasync of 4 KB": f"{_fdatasync_ms(folder):.2f} ms",  # no broker acknowledges faster than its disk
         "librdkafka": _librdkafka(),
         "compiler": output("gcc", "--version").partition("\n")[0],
         "load average at the start": " ".join(f"{value:.1f}" for value in os.getloadavg()),
     }
+
+
+def _congestion_control() -> str:
+    with socket.socket() as untouched:
+        return untouched.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
 
 
 def _fdatasync_ms(folder: Path) -> float:

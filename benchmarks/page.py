@@ -1,5 +1,6 @@
 """`python -m benchmarks.page [JSON]`: docs/benchmarks.md and its plots, from the figures of one run alone."""
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -14,6 +15,21 @@ RESULTS = ROOT / "benchmarks" / "results"
 PUBLISHED = RESULTS / "published.json"
 PAGE = ROOT / "docs" / "benchmarks.md"
 PICTURES = ROOT / "docs" / "benchmarks"
+README = ROOT / "README.md"
+README_TABLE = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- /figures -->)", re.DOTALL)
+
+IN_SHORT = (
+    ("start to the first answer", "start", "empty", "start ms", "{:,.0f} ms"),
+    ("memory, idle", "memory", "idle", "RSS MB", "{:,.0f} MB"),
+    ("memory after 3 GB in and out", "memory", "after 3 GB", "RSS MB", "{:,.0f} MB"),
+    ("produce 1 KB records, through librdkafka", "throughput", "1 KB, none", "produce MB/s", "{:,.0f} MB/s"),
+    ("consume them", "throughput", "1 KB, none", "consume MB/s", "{:,.0f} MB/s"),
+    ("produce requests of one record, 16 connections", "requests", "16 connections", "requests/s", "{:,.0f}/s"),
+    ("broker CPU for each", "requests", "16 connections", "CPU µs/request", "{:,.1f} µs"),
+    ("one record at a time, p99", "latency", "one at a time", "p99 ms", "{:.2f} ms"),
+    ("128 producers, an fsync before every ack", "fsync", "128 producers", "acks/s", "{:,.0f}/s"),
+)
+"""What the README shows: title, scenario, case, metric and how it reads."""
 
 METHOD = """\
 ## How it is measured
@@ -34,6 +50,9 @@ METHOD = """\
   The tests of the harness put a lying proxy before a broker and look for that.
 - Latency at a fixed rate counts from when a request was due, not from when it could be sent (no coordinated
   omission).
+- Neither broker is tuned for this machine. One thing to know when consumers are compared: where the system's TCP
+  congestion control is BBR (see below) it paces loopback, too. Kafka leaves it at that; Barnabas, when it listens on
+  loopback, does without (docs/design.md, "The event loop").
 
 `make bench` runs all of it, `make bench-quick` a few cases in two minutes, `make profile SCENARIO=requests` shows
 where a request's time goes. `python -m benchmarks --list` names the scenarios, `--only NAME` runs one. A scenario is
@@ -45,7 +64,7 @@ def page(run: Run) -> str:
     parts = [
         "# Benchmarks",
         f"Barnabas and {others} side by side on one machine: {extent(run)}, {run.started[:10]}, {run.seconds / 60:.0f} "
-        "minutes. This page is written by `python -m benchmarks.page` from "
+        "minutes. This page is written by `make bench` from "
         "[the figures](../benchmarks/results/published.json).",
         goals(run),
         losses(run),
@@ -122,20 +141,42 @@ def scenario(run: Run, entry: ScenarioResult) -> str:
         if not case.metrics:
             told = " | ".join([*(failed(case, system) for system in systems), *("" for _ in others)])
             rows.append(f"| {case.name} | | {told} |")
-    return "\n".join([f"### {entry.title}", "", entry.method, "", *header, *rule, *rows, "", *drawn]).rstrip()
+    method = f"{entry.method}{fewer(run, entry)}"
+    return "\n".join([f"### {entry.title}", "", method, "", *header, *rule, *rows, "", *drawn]).rstrip()
 
 
-def main(words: list[str]) -> int:
-    source = Path(words[0]) if words else RESULTS / "latest.json"
+def fewer(run: Run, entry: ScenarioResult) -> str:
+    """Scenarios that take minutes get fewer samples than the page says at its top."""
+    taken = max((len(s) for case in entry.cases for m in case.metrics.values() for s in m.samples.values()), default=0)
+    return f" Samples: {taken}." if 0 < taken < run.samples else ""
+
+
+def in_short(run: Run) -> str:
+    """For the README: a few figures of both, of those that were measured."""
+    rows = [f"| | {' | '.join(run.systems)} |", "|---|" + "--:|" * len(run.systems)]
+    for title, scenario_name, case_name, metric, shown in IN_SHORT:
+        if case := run.case(scenario_name, case_name):
+            found = [case.figure(metric, system) for system in run.systems]
+            rows.append(f"| {title} | {' | '.join(shown.format(each.median) if each else '' for each in found)} |")
+    return "\n".join(rows) + "\n"
+
+
+def publish(source: Path) -> str:
+    """Puts the figures, the page and its plots where readers find them, and says so."""
     run = results.read(source)
     if source.resolve() != PUBLISHED:
         shutil.copyfile(source, PUBLISHED)
     PAGE.write_text(page(run))
+    README.write_text(README_TABLE.sub(lambda _: in_short(run), README.read_text()))
     PICTURES.mkdir(exist_ok=True)
     for old in PICTURES.glob("*.svg"):
         old.unlink()
     plots.draw(run, PICTURES)
-    print(f"written: {PAGE.relative_to(ROOT)}, {PICTURES.relative_to(ROOT)}/")
+    return f"written: {PAGE.relative_to(ROOT)}, {PICTURES.relative_to(ROOT)}/, figures in {README.relative_to(ROOT)}"
+
+
+def main(words: list[str]) -> int:
+    print(publish(Path(words[0]) if words else RESULTS / "latest.json"))
     return 0
 
 

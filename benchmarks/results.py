@@ -48,6 +48,7 @@ class Run:
     machine: dict[str, str]
     systems: dict[str, dict[str, str]]  # name: version, command, settings
     seconds: float = 0.0
+    interrupted: bool = False
     scenarios: list[ScenarioResult] = field(default_factory=list)
 
     def add(self, scenario: Scenario, case: Case, system: str, figures: Figures) -> None:

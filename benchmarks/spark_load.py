@@ -18,8 +18,9 @@ import pyarrow.dataset as ds  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from barnabas.pipelines import archive, logs
-from barnabas.pipelines.session import session
+from barnabas.pipelines import archive
+from barnabas.pipelines.shared import logs
+from barnabas.pipelines.shared.session import session
 from benchmarks.systems import ROOT
 
 JARS = ROOT / ".cache" / "spark-kafka-4.0.0" / "libs"

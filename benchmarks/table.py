@@ -42,6 +42,7 @@ def heading(run: Run) -> str:
 def extent(run: Run) -> str:
     """What a reader must know before believing a figure."""
     kind = "a quick run of few cases" if run.quick else "all cases"
+    kind = f"interrupted, {kind}" if run.interrupted else kind
     length = "" if run.scale == 1 else f", samples {run.scale:g} times as long as in a full run"
     return f"{kind}, {run.samples} sample{'s' * (run.samples != 1)} of each figure{length}"
 

@@ -32,5 +32,6 @@ SCENARIOS = (
         ),
         cases=tuple(Case(client, {"records": records}) for client, records in CLIENTS.items()),
         measure=measure,
+        samples_at_most=3,
     ),
 )

@@ -33,7 +33,7 @@ SCENARIOS = (
         metrics=(less("restart s", digits=2), more("scan GB/s", digits=2)),
         cases=(Case("1 GB", {"bytes": 1e9}), Case("10 GB", {"bytes": 10e9}, long=True)),
         measure=measure,
-        samples_at_most=3,
+        samples_at_most=2,
         warm_up=False,
     ),
 )

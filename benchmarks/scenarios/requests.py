@@ -75,7 +75,7 @@ SCENARIOS = (
         name="many-partitions",
         title="The cost of a request among many partitions",
         method="Requests of one record over 10 connections, always 10 in flight, going round all partitions in "
-        "turn, each of which was written to before. One sample: to create them takes Apache Kafka more than a minute.",
+        "turn, each of which was written to before. To create them takes Apache Kafka more than a minute.",
         metrics=REQUEST_METRICS,
         samples_at_most=1,
         cases=(

@@ -41,7 +41,7 @@ def test_a_ratio_says_how_many_times_as_good_we_are(
     assert table.ratio(figure(ours), figure(theirs), more_is_better) == told
 
 
-def test_every_goal_names_a_figure_that_a_full_run_takes() -> None:
+def test_goals_and_the_readme_name_figures_that_a_full_run_takes() -> None:
     known = {
         (scenario.name, case.name, metric.name)
         for scenario in SCENARIOS
@@ -50,7 +50,8 @@ def test_every_goal_names_a_figure_that_a_full_run_takes() -> None:
         for metric in scenario.metrics
     }
     asked = {(goal.scenario, case, goal.metric) for goal in GOALS for case in (goal.case, goal.case_before) if case}
-    assert asked <= known
+    in_short = {(scenario, case, metric) for _, scenario, case, metric, _ in page.IN_SHORT}
+    assert asked | in_short <= known
 
 
 @pytest.mark.parametrize(
@@ -109,8 +110,30 @@ def test_plots_are_whole_drawings(tmp_path: Path) -> None:
     assert {"barnabas", "kafka", "empty", "2,000"} <= set(texts)
 
 
+def test_the_page_says_where_fewer_samples_were_taken() -> None:
+    few, all_three = {"barnabas": [2.0], "kafka": [3.0, 3.0]}, {"barnabas": [2.0] * 3, "kafka": [3.0] * 3}
+    assert "How. Samples: 2.\n" in page.page(run_with(few))
+    assert "How.\n" in page.page(run_with(all_three))
+
+
+def test_an_interrupted_run_says_so() -> None:
+    run = run_with({"barnabas": [2.0], "kafka": [3.0]})
+    run.interrupted = True
+    assert "interrupted, all cases" in table.heading(run)
+
+
 def test_the_page_in_docs_is_made_of_the_published_figures() -> None:
-    assert page.PAGE.read_text() == page.page(results.read(page.PUBLISHED))
+    published = results.read(page.PUBLISHED)
+    assert page.PAGE.read_text() == page.page(published)
+    assert page.README_TABLE.findall(page.README.read_text()) == [page.in_short(published)]
+
+
+def test_what_the_readme_shows_leaves_out_what_was_not_measured() -> None:
+    assert page.in_short(run_with({"barnabas": [80.0, 90.0, 100.0], "kafka": [3000.0]})).splitlines() == [
+        "| | barnabas | kafka |",
+        "|---|--:|--:|",
+        "| start to the first answer | 90 ms | 3,000 ms |",
+    ]
 
 
 def test_cpu_and_memory_are_those_of_a_process_and_its_children() -> None:
