@@ -13,6 +13,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 PROFILE_ARGS ?=
 DEMO_ARGS ?=
+COMPAT_ARGS ?=
 SCENARIO ?= requests
 # An editable install by path: the import hook of the other kind costs a sixth of the broker's start.
 PIP_INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat
@@ -27,7 +28,8 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
-setup: $(VENV)/dev.stamp components ## everything that tests need: .venv, Kafka's jars, other clients
+setup: $(VENV)/dev.stamp ## everything that tests need: .venv, Kafka's jars, clients in other languages
+	@$(PY) tools/fetch_components.py --all
 
 run: $(VENV)/base.stamp ## start a broker on 127.0.0.1:9092, data in ./data
 	@exec $(VENV)/bin/barnabas start --data-dir $(DATA_DIR)
@@ -48,19 +50,19 @@ format: $(VENV)/dev.stamp ## let ruff rewrite what it can
 fuzz: $(VENV)/dev.stamp ## the decoders on FUZZ_EXAMPLES generated inputs (millions, by default)
 	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(PY) -m pytest -m fuzz -n 2 --timeout 0 tests $(PYTEST_ARGS)
 
-compat: setup ## other people's clients and tools against a broker (BROKER=kafka: against Apache Kafka)
-	$(PY) -m pytest -n 2 --dist loadfile compat_tests $(PYTEST_ARGS)
+compat: setup ## every client, tool and comparison, against Barnabas and Apache Kafka: docs/compatibility.md
+	$(PY) -m compat_tests $(COMPAT_ARGS)
 
-bench: setup ## Barnabas and Apache Kafka side by side: everything, some 45 minutes
+bench: components ## Barnabas and Apache Kafka side by side: everything, some 45 minutes
 	@$(PY) -m benchmarks $(BENCH_ARGS)
 
-bench-quick: setup ## the same in two minutes: few scenarios, two samples
+bench-quick: components ## the same in two minutes: few scenarios, two samples
 	@$(PY) -m benchmarks --quick $(BENCH_ARGS)
 
 profile: $(VENV)/dev.stamp ## where our broker's time goes: a flame graph and a table (SCENARIO=requests)
 	@$(PY) -m benchmarks.profile $(SCENARIO) $(PROFILE_ARGS)
 
-demo: setup ## a broker, a few hundred thousand events, and Spark jobs that archive, roll up and audit them
+demo: components ## a broker, a few hundred thousand events, and Spark jobs that archive, roll up and audit them
 	@$(PY) tools/demo.py $(DEMO_ARGS)
 
 docs: $(VENV)/base.stamp ## write the generated pages of docs/ again
@@ -70,6 +72,7 @@ docs: $(VENV)/base.stamp ## write the generated pages of docs/ again
 clean: ## remove everything that was made here except ./data
 	rm -rf $(VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build demo dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	find benchmarks/results -type f ! -name published.json ! -name .gitignore -delete
 
 # A broker needs only the package, four codecs and RE2; make run waits for nothing else.
 $(VENV)/base.stamp: pyproject.toml setup.py
