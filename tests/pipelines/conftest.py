@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines.shared import options, session
+from tests.pipelines.gated_broker import GatedBroker
 from tests.pipelines.jobs import DRIVER_OPTIONS
 from tests.pipelines.records import create_topic
 from tests.processes.broker_process import BrokerProcess
@@ -76,6 +77,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 def own_broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     """A broker of the test's own: `kill()` or `stop()` it and `start()` it again, same port and data."""
     with BrokerProcess(tmp_path / "broker-data", settings={"auto.create.topics.enable": "false"}) as process:
+        yield process
+
+
+@pytest.fixture
+def gated_broker(tmp_path: Path) -> Iterator[GatedBroker]:
+    """One more, whose clients can be stopped in the middle of writing; it, too, can be killed and started again."""
+    with GatedBroker(tmp_path / "gated-data", settings={"auto.create.topics.enable": "false"}) as process:
         yield process
 
 

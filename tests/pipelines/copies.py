@@ -1,10 +1,6 @@
 """A topic and its copy while something is killed."""
 
 import json
-import os
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from confluent_kafka import KafkaException, TopicPartition
@@ -44,16 +40,6 @@ class Topic:
     def records(self) -> list[Record]:
         """In order, but for their timestamps."""
         return [record._replace(timestamp_ms=None) for record in read(self.bootstrap, self.name)]
-
-
-@contextmanager
-def stopped(broker: BrokerProcess) -> Iterator[None]:
-    """It takes what is sent and answers nothing."""
-    os.kill(broker.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(broker.pid, signal.SIGCONT)
 
 
 def is_writing(checkpoint: Path) -> bool:
