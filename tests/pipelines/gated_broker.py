@@ -1,12 +1,13 @@
 """A broker behind a gate that can be narrowed: then so much of each connection comes through and no more.
 
-Whoever writes is caught in the middle of it, however fast the machine is and however late the test looks.
+Whoever writes or reads is caught in the middle of it, however fast the machine is and however late the test looks.
 """
 
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from math import inf
 from pathlib import Path
 
 from tests.processes.broker_process import BrokerProcess
@@ -40,9 +41,10 @@ class Gate:
 
     def __init__(self) -> None:
         self._listener = socket.create_server((HOST, 0))
-        self.address = f"{HOST}:{self._listener.getsockname()[1]}"
+        self.port: int = self._listener.getsockname()[1]
+        self.address = f"{HOST}:{self.port}"
         self._broker_port = 0
-        self._limit_bytes: int | None = None
+        self._sent_max = self._received_max = inf
         self._widened = threading.Condition()
         self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
@@ -53,15 +55,15 @@ class Gate:
             self._run(self._accept)
 
     @contextmanager
-    def narrowed(self, limit_bytes: int) -> Iterator[None]:
-        """No connection sends more than this to the broker. Those that tried to are cut in the end: what they still
-        had to say would otherwise arrive when nobody expects it any more."""
-        self._limit_bytes = limit_bytes
+    def narrowed(self, *, sent: float = inf, received: float = inf) -> Iterator[None]:
+        """No connection sends or receives more bytes than this. Those that would have are cut in the end: what they
+        still had to say would otherwise arrive when nobody expects it any more."""
+        self._sent_max, self._received_max = sent, received
         try:
             yield
         finally:
             with self._widened:
-                self._limit_bytes = None
+                self._sent_max = self._received_max = inf
                 self._widened.notify_all()
 
     def close(self) -> None:
@@ -73,7 +75,7 @@ class Gate:
         for connection in (self._listener, *self._sockets):
             connection.close()
 
-    def _run(self, work: Callable[..., None], *arguments: socket.socket) -> None:
+    def _run(self, work: Callable[..., None], *arguments: object) -> None:
         thread = threading.Thread(target=work, args=arguments)
         self._threads.append(thread)
         thread.start()
@@ -89,32 +91,19 @@ class Gate:
                     client.close()  # the broker was killed
                     continue
                 self._sockets.append(broker)
-                self._run(self._forward_requests, client, broker)
-                self._run(self._forward_replies, broker, client)
+                self._run(self._forward, client, broker, lambda: self._sent_max)
+                self._run(self._forward, broker, client, lambda: self._received_max)
 
-    def _forward_requests(self, client: socket.socket, broker: socket.socket) -> None:
+    def _forward(self, source: socket.socket, target: socket.socket, limit: Callable[[], float]) -> None:
         passed_bytes = 0
         with suppress(OSError):
-            while data := client.recv(4096):
-                if self._limit_bytes is not None and passed_bytes + len(data) > self._limit_bytes:
-                    self._wait_until_widened()
-                    break
-                broker.sendall(data)
+            while data := source.recv(4096):
                 passed_bytes += len(data)
-        _cut(client, broker)
-
-    def _forward_replies(self, broker: socket.socket, client: socket.socket) -> None:
-        with suppress(OSError):
-            while data := broker.recv(65536):
-                client.sendall(data)
-        _cut(client, broker)
-
-    def _wait_until_widened(self) -> None:
-        with self._widened:
-            self._widened.wait_for(lambda: self._limit_bytes is None)
-
-
-def _cut(*connections: socket.socket) -> None:
-    for connection in connections:
-        with suppress(OSError):
-            connection.shutdown(socket.SHUT_RDWR)
+                if passed_bytes > limit():
+                    with self._widened:
+                        self._widened.wait_for(lambda: limit() == inf)
+                    break
+                target.sendall(data)
+        for connection in (source, target):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)

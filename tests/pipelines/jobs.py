@@ -70,6 +70,15 @@ class Job:
     def terminate(self) -> None:
         self.process.terminate()
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """It sees at once what happens meanwhile, and nothing of it before."""
+        os.killpg(self.process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.killpg(self.process.pid, signal.SIGCONT)
+
     def kill(self) -> None:
         """The driver, its JVM and all executors at once, as when the machine dies."""
         try:

@@ -9,59 +9,59 @@ from pyspark.sql import SparkSession
 
 from barnabas.pipelines import archive
 from tests.pipelines.archives import Seen, once_each, seen_by_duckdb, seen_by_pyarrow
+from tests.pipelines.gated_broker import GatedBroker
 from tests.pipelines.jobs import LOCAL_CLUSTER, Job, running_job
 from tests.pipelines.records import Record, create_topic, produce
-from tests.processes.broker_process import BrokerProcess
 
 ESTABLISHED = "01"
+VALUE = bytes(1000)
 
 
 def test_whatever_is_killed_every_offset_is_archived_once(
-    own_broker: BrokerProcess, spark: SparkSession, tmp_path: Path
+    gated_broker: GatedBroker, spark: SparkSession, tmp_path: Path
 ) -> None:
-    bootstrap, output, staging = own_broker.bootstrap_servers, tmp_path / "out", tmp_path / ".out.staging"
+    bootstrap, output, staging = gated_broker.bootstrap_servers, tmp_path / "out", tmp_path / ".out.staging"
     words = ("--bootstrap-servers", bootstrap, "--topic", "orders", "--output", str(output))
     create_topic(bootstrap, "orders", 2)
-    produce(bootstrap, "orders", records(50))
+    produce(bootstrap, "orders", records(50, 50))
     words_of_job = ("pipeline", "archive", *words, "--every", "100ms")
     with running_job(tmp_path, *words_of_job, master=LOCAL_CLUSTER) as job:
-        job.wait_until(lambda: any(staging.glob("*/*/_temporary")))
-        os.kill(own_broker.pid, signal.SIGSTOP)  # the tasks cannot end now
-        try:
-            job.wait_until(lambda: len(connected(executors(job), own_broker.port)) == 2)
+        with gated_broker.gate.narrowed(received=20 * len(VALUE)):  # no task can end
+            job.wait_until(lambda: len(connected(executors(job), gated_broker.gate.port)) == 2)
             os.kill(executors(job)[0], signal.SIGKILL)
-        finally:
-            os.kill(own_broker.pid, signal.SIGCONT)
-        job.wait_until(archived(output, 50))
+        job.wait_until(archived(output, 50, 50))
         assert "Lost executor" in job.log()
 
-        own_broker.kill()
-        own_broker.start()
-        produce(bootstrap, "orders", records(50))
-        job.wait_until(archived(output, 100))
+        gated_broker.kill()
+        gated_broker.start()
+        produce(bootstrap, "orders", records(50, 50))
+        job.wait_until(archived(output, 100, 100))
 
-        produce(bootstrap, "orders", records(5000))
-        job.wait_until(lambda: any(staging.glob("*/*/topic=orders/*/*.parquet")))
-        job.kill()
-    assert seen_by_pyarrow(output) == expected(100)
+        with gated_broker.gate.narrowed(received=2000 * len(VALUE)):  # one of two tasks cannot end
+            with job.paused():
+                produce(bootstrap, "orders", records(50, 5000))
+            job.wait_until(lambda: any(staging.glob("*/*/_temporary/*/task_*/**/*.parquet")))
+            job.kill()
+    assert seen_by_pyarrow(output) == expected(100, 100)
     assert archive.run(spark, archive.make_parser().parse_args([*words, "--once"])) == 0
-    assert seen_by_pyarrow(output) == seen_by_duckdb(output) == expected(5100)
+    assert seen_by_pyarrow(output) == seen_by_duckdb(output) == expected(150, 5100)
     assert list(staging.iterdir()) == []
 
 
-def records(count: int) -> list[Record]:
-    return [Record(b"key", b"value", partition=partition) for partition in (0, 1) for _ in range(count)]
+def records(*counts: int) -> list[Record]:
+    """So many for each partition."""
+    return [Record(b"key", VALUE, partition=partition) for partition, count in enumerate(counts) for _ in range(count)]
 
 
-def expected(count: int) -> Seen:
-    return once_each(("orders", partition, offset) for partition in (0, 1) for offset in range(count))
+def expected(*counts: int) -> Seen:
+    return once_each(("orders", partition, offset) for partition, count in enumerate(counts) for offset in range(count))
 
 
-def archived(output: Path, count: int) -> Callable[[], bool]:
+def archived(output: Path, *counts: int) -> Callable[[], bool]:
     def all_there() -> bool:
         seen = seen_by_pyarrow(output)
         assert set(seen.values()) <= {1}, "an offset is there twice"
-        return seen == expected(count)
+        return seen == expected(*counts)
 
     return all_there
 

@@ -33,7 +33,7 @@ def test_whatever_is_killed_every_record_is_mirrored_once_and_in_order(
     words = ["--bootstrap-servers", orders.bootstrap, "--target-bootstrap-servers", copy.bootstrap]
     words += ["--topic", "orders", "--checkpoint", str(tmp_path / "checkpoint")]
     mirroring = running_job(tmp_path / "job", "pipeline", "mirror", *words, *SMALL_REQUESTS, *SMALL_BUFFERS)
-    with gated_broker.gate.narrowed(LIMIT_BYTES), mirroring as job:
+    with gated_broker.gate.narrowed(sent=LIMIT_BYTES), mirroring as job:
         job.wait_until(lambda: copy.count() > 500)
         gated_broker.kill()
         gated_broker.start()

@@ -39,7 +39,7 @@ def test_a_killed_executor_ends_the_restore_and_the_next_run_completes_it(
         master=ONE_EXECUTOR,
         conf={"spark.task.maxFailures": "2"},
     )
-    with gated_broker.gate.narrowed(LIMIT_BYTES), restoring as job:
+    with gated_broker.gate.narrowed(sent=LIMIT_BYTES), restoring as job:
         job.wait_until(lambda: restored.count() > 500)
         (executor,) = executors(job)
         os.kill(executor, signal.SIGKILL)
