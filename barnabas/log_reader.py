@@ -296,6 +296,7 @@ _BY_NAME: dict[str, Reader] = {
     "leader-epoch-checkpoint": _read_checkpoint,
     "recovery-point-offset-checkpoint": _read_checkpoint,
     "log-start-offset-checkpoint": _read_checkpoint,
+    "cleaner-offset-checkpoint": _read_checkpoint,
     "replication-offset-checkpoint": _read_checkpoint,
     "partition.metadata": _read_text,
     "meta.properties": _read_text,

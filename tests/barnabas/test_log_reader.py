@@ -143,6 +143,7 @@ def test_a_producer_snapshot_is_listed(tmp_path: Path) -> None:
     [
         ("leader-epoch-checkpoint", encode_checkpoint(["3 42"]), {"epoch": 3, "start_offset": 42}),
         ("log-start-offset-checkpoint", encode_checkpoint(["a 0 9"]), {"topic": "a", "partition": 0, "offset": 9}),
+        ("cleaner-offset-checkpoint", encode_checkpoint(["a 1 7"]), {"topic": "a", "partition": 1, "offset": 7}),
         ("partition.metadata", b"version: 0", {"text": "version: 0"}),
     ],
 )  # fmt: skip
