@@ -89,7 +89,7 @@ def test_a_topic_is_created_listed_described_altered_and_deleted(barnabas: Barna
         ("topics create {topic}", "TOPIC_ALREADY_EXISTS"),
         ("topics create a/b", "INVALID_TOPIC_EXCEPTION"),
         ("topics create new -r 9", "INVALID_REPLICATION_FACTOR"),
-        ("topics create new -c retention.mz=1", "INVALID_CONFIG"),
+        ("topics create new -c retention.mz=1", "INVALID_CONFIG); `barnabas configs describe --all --topic TOPIC`"),
         ("topics alter {topic} -p 2", "INVALID_PARTITIONS"),
         ("topics alter missing -p 2", "topic missing does not exist"),
         ("topics describe missing", "topic missing does not exist"),
