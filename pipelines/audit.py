@@ -19,6 +19,7 @@ from barnabas.pipelines.audits.shape import describe_keys, describe_sizes, descr
 from barnabas.pipelines.shared import options as common
 from barnabas.pipelines.shared.failure import Failure
 from barnabas.pipelines.shared.launch import launch
+from barnabas.pipelines.shared.progress import status
 
 FOUND = 3
 
@@ -37,7 +38,8 @@ def run(spark: SparkSession, options: argparse.Namespace) -> int:
     if options.dry_run:
         _print_plan(source, copy)
         return 0
-    report = audit(source, copy, options)
+    with status("audit: reading"):
+        report = audit(source, copy, options)
     print(as_text(report))
     _write(options.json, report.as_json)
     _write(options.html, lambda: as_html(report))
@@ -121,8 +123,15 @@ def _write(path: str | None, text: Callable[[], str]) -> None:
         raise Failure(f"{path} could not be written: {error.strerror}") from error
 
 
+def servers(options: argparse.Namespace) -> dict[str, str]:
+    """None, if all that is looked at is in archives."""
+    copy = {"--copy-bootstrap-servers": options.copy_bootstrap_servers} if options.copy_bootstrap_servers else {}
+    reads_topic = options.archive is None or (options.copy_topic is not None and not copy)
+    return {**(common.bootstrap_servers(options) if reads_topic else {}), **copy}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    return launch(run, make_parser(), arguments)
+    return launch(run, make_parser(), arguments, servers)
 
 
 if __name__ == "__main__":

@@ -40,12 +40,15 @@ DEFAULT_LIMIT = 500_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    return launch(run, make_parser(), arguments)
+    return launch(run, make_parser(), arguments, servers)
+
+
+def servers(given: argparse.Namespace) -> dict[str, str]:
+    target = target_settings(given)["kafka.bootstrap.servers"]
+    return {**options.bootstrap_servers(given), "--target-bootstrap-servers": target}
 
 
 def run(spark: SparkSession, given: argparse.Namespace) -> int:
-    if given.checkpoint is None:
-        raise Failure("--checkpoint DIR is needed: the job writes down there what it has copied")
     states = StateLog(open_folder(spark, given.checkpoint))
     with ExitStack() as stack:
         if not given.dry_run:

@@ -32,8 +32,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(spark: SparkSession, given: argparse.Namespace) -> int:
-    if given.checkpoint is None:
-        raise Failure("--checkpoint DIR is missing: without it the next run would not know what is restored")
     states = StateLog(open_folder(spark, given.checkpoint))
     with ExitStack() as stack:
         if not given.dry_run:

@@ -52,7 +52,7 @@ def _add_what(group: Any) -> None:
 
 def _add_where(group: Any) -> None:
     group.add_argument("--topic", metavar="NAME", help="the topic to write (default: the name that was archived)")
-    group.add_argument("--checkpoint", metavar="DIR", help="where the job writes down what it has restored")
+    group.add_argument("--checkpoint", required=True, metavar="DIR", help=options.CHECKPOINT)
     group.add_argument("--timestamp-header", metavar="NAME", help="keep the archived timestamps in a header")
     group.add_argument(
         "--topic-config",

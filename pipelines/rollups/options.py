@@ -119,8 +119,6 @@ def rollup_of(options: argparse.Namespace) -> Rollup:
 
 
 def _check(options: argparse.Namespace) -> None:
-    if options.checkpoint is None:
-        raise Failure("--checkpoint is missing: windows that are still open are kept there")
     if options.output is None and options.output_topic is None:
         raise Failure("there is no output: name --output, --output-topic or both")
     if options.slide is not None and (options.window is None or not timedelta(0) < options.slide <= options.window):

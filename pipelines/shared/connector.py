@@ -7,7 +7,6 @@ later runs need no network and do not wait for Ivy. A cache folder appears whole
 import os
 import re
 import shutil
-import sys
 import tempfile
 import zipfile
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ import pyspark
 
 from barnabas.pipelines.shared import gateway
 from barnabas.pipelines.shared.failure import Failure
+from barnabas.pipelines.shared.progress import say
 
 JARS_VARIABLE = "BARNABAS_SPARK_JARS"
 
@@ -86,7 +86,7 @@ def _jars_in(folder: Path, spark: Spark) -> list[Path]:
 
 
 def _fetch(spark: Spark, cache: Path, conf: Mapping[str, str], log_file: Path) -> None:
-    print(f"fetching Spark's Kafka connector {spark.version}, once", file=sys.stderr, flush=True)
+    say(f"fetching Spark's Kafka connector {spark.version}, once")
     try:
         cache.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

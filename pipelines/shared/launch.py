@@ -2,7 +2,8 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -10,16 +11,27 @@ from pyspark.sql import SparkSession
 from barnabas.pipelines.shared import logs
 from barnabas.pipelines.shared.explain import SPARK_ERRORS, explain
 from barnabas.pipelines.shared.failure import Failure
-from barnabas.pipelines.shared.session import session
+from barnabas.pipelines.shared.options import bootstrap_servers
+from barnabas.pipelines.shared.progress import status
+from barnabas.pipelines.shared.reach import require_brokers
+from barnabas.pipelines.shared.session import session, under_spark_submit
 
 Run = Callable[[SparkSession, argparse.Namespace], int]
+Servers = Callable[[argparse.Namespace], Mapping[str, str]]
+"""Of the clusters that a job talks to, by the option that names them."""
 
 
-def launch(module_run: Run, parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
+def launch(
+    module_run: Run,
+    parser: argparse.ArgumentParser,
+    arguments: Sequence[str] | None,
+    servers: Servers = bootstrap_servers,
+) -> int:
     """0: done. 1: it could not be done. 2: the command line makes no sense. 130: interrupted."""
     options = parser.parse_args(arguments)
     try:
         try:
+            require_brokers(servers(options))
             return _run(module_run, options)
         except SPARK_ERRORS as error:
             raise explain(error) from error
@@ -35,7 +47,11 @@ def launch(module_run: Run, parser: argparse.ArgumentParser, arguments: Sequence
 
 
 def _run(module_run: Run, options: argparse.Namespace) -> int:
-    with session(options.job, options) as spark:
-        if options.log_file is not None:
-            logs.keep_off_the_terminal(Path(options.log_file))
+    if not under_spark_submit():
+        # Before Spark starts: whoever is interrupted while it does hears of it from py4j.
+        options.log_file = str(logs.new_log_file(options.job, options.log_file))
+        logs.keep_off_the_terminal(Path(options.log_file))
+    with ExitStack() as stack:
+        with status(f"{options.job}: starting Spark"):
+            spark = stack.enter_context(session(options.job, options))
         return module_run(spark, options)

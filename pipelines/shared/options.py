@@ -14,6 +14,8 @@ from typing import Any, NoReturn
 BOOTSTRAP_VARIABLE = "BARNABAS_BOOTSTRAP_SERVERS"
 BOOTSTRAP_SERVERS = "127.0.0.1:9092"
 
+CHECKPOINT = "where the job writes down how far it is, for the next run to go on there"
+
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -93,8 +95,8 @@ def _add_common(group: Any) -> None:
 
 
 def _add_streaming(group: Any, every: str, own_position: bool) -> None:
-    remembers = "where Spark's notes of a run go (default: beside the output)" if own_position else None
-    group.add_argument("--checkpoint", metavar="DIR", help=remembers or "where Spark remembers how far it read")
+    remembers = "where Spark's notes of a run go (default: beside the output)" if own_position else CHECKPOINT
+    group.add_argument("--checkpoint", required=not own_position, metavar="DIR", help=remembers)
     when = group.add_mutually_exclusive_group()
     when.add_argument("--once", action="store_true", help="read what is there now, then end")
     when.add_argument(
@@ -228,6 +230,11 @@ def kafka_settings(options: argparse.Namespace) -> dict[str, str]:
     """Options of Spark's Kafka source and sink that say how to reach the cluster."""
     given = {f"kafka.{key.removeprefix('kafka.')}": value for key, value in options.kafka.items()}
     return {"kafka.bootstrap.servers": options.bootstrap_servers, **given}
+
+
+def bootstrap_servers(options: argparse.Namespace) -> dict[str, str]:
+    """Where the cluster is, by the option that says so."""
+    return {"--bootstrap-servers": kafka_settings(options)["kafka.bootstrap.servers"]}
 
 
 def source_settings(options: argparse.Namespace) -> dict[str, str]:

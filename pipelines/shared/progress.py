@@ -12,7 +12,8 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TextIO
@@ -23,6 +24,35 @@ NEWEST = "barnabas_newest"
 LOG_INTERVAL_S = 10.0
 REDRAW_INTERVAL_S = 1.0
 CLEAR = "\r\x1b[K"
+
+
+@contextmanager
+def status(text: str, output: TextIO | None = None) -> Iterator[None]:
+    """What is waited for, while it is; on a terminal only."""
+    output = output or sys.stderr
+    in_place = output.isatty()
+    if in_place:
+        _write(output, f"{CLEAR}{text} …")
+    try:
+        yield
+    finally:
+        if in_place:
+            _write(output, CLEAR)
+
+
+def say(text: str, output: TextIO | None = None) -> None:
+    """A line that stays; a status that stands there gives way."""
+    output = output or sys.stderr
+    _write(output, f"{CLEAR}{text}\n" if output.isatty() else f"{text}\n")
+
+
+def _write(output: TextIO, text: str) -> None:
+    """Who has closed stderr does not listen."""
+    try:
+        output.write(text)
+        output.flush()
+    except (OSError, ValueError):
+        pass
 
 
 @dataclass
@@ -115,9 +145,13 @@ class Progress:
             before = f" · {self._last_batch}" if self._last_batch else ""
             self._tell(self._clock(), f"{self.summary.name}: batch {batch_id} runs for {span(for_s)}{before}")
 
+    def waits(self) -> None:
+        """So that nobody wonders before the first batch; on a terminal only."""
+        if self._in_place:
+            self._write(f"{CLEAR}{self.summary.name}: waiting for the first batch …")
+
     def say(self, text: str) -> None:
-        """A line that stays."""
-        self._write(f"{CLEAR}{text}\n" if self._in_place else f"{text}\n")
+        say(text, self._output)
 
     def finish(self, *, stopped: bool = False) -> Summary:
         self.summary.elapsed_s = self._clock() - self._began
@@ -148,12 +182,7 @@ class Progress:
             return shutil.get_terminal_size().columns
 
     def _write(self, text: str) -> None:
-        """Who has closed stderr does not listen."""
-        try:
-            self._output.write(text)
-            self._output.flush()
-        except (OSError, ValueError):
-            pass
+        _write(self._output, text)
 
 
 def span(seconds: float) -> str:

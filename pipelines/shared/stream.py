@@ -37,13 +37,12 @@ def run_stream(
     progress: Progress | None = None,
 ) -> Summary:
     """Every batch goes to `each_batch`, which may tell what it made of it. Raises Failure in one line."""
-    if options.checkpoint is None:
-        raise Failure("--checkpoint DIR is missing: without it the next run would not know where to go on")
     _check_topics(frame.sparkSession, options)
     progress = progress or Progress(name)
     with StopSignal() as stop:
         batches = _Batches(each_batch, progress, stop)
         try:
+            progress.waits()
             _Query(_start(frame, batches, options, name, output_mode), batches, progress).follow(stop)
         except BaseException as error:
             progress.abandon()

@@ -16,14 +16,16 @@ from barnabas.pipelines.shared.failure import Failure
 
 
 @pytest.fixture(autouse=True)
-def shared_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def shared_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Instead of a JVM for each."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
     @contextmanager
     def session(_name: str, _options: argparse.Namespace) -> Iterator[SparkSession]:
         yield spark
 
     monkeypatch.setattr(launch, "session", session)
+    monkeypatch.setattr(launch, "require_brokers", lambda _servers: None)
     monkeypatch.setattr("barnabas.pipelines.shared.logs.keep_off_the_terminal", lambda _log_file: None)
 
 

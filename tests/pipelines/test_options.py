@@ -3,9 +3,11 @@
 import argparse
 from datetime import timedelta
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from barnabas.pipelines import mirror, restore, rollup
 from barnabas.pipelines.shared import options
 
 BOOTSTRAP = ("--bootstrap-servers", "one:9092,two:9092")
@@ -14,7 +16,7 @@ BOOTSTRAP = ("--bootstrap-servers", "one:9092,two:9092")
 def parsed(*words: str, streaming: bool = True) -> argparse.Namespace:
     parser = options.parser("try", "Tries.", streaming=streaming)
     options.add_topics(parser)
-    return parser.parse_args([*BOOTSTRAP, *words])
+    return parser.parse_args([*BOOTSTRAP, *(("--checkpoint", "c") if streaming else ()), *words])
 
 
 @pytest.mark.parametrize(
@@ -130,6 +132,25 @@ def test_a_wrong_command_line_is_one_line_and_exit_code_2(
     assert line in told
     assert told.endswith("; see `barnabas pipeline try --help`\n")
     assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("job", "words"),
+    [
+        (mirror, ("--topic", "a", "--target-bootstrap-servers", "b:9092")),
+        (restore, ("--archive", "a", "--source-topic", "a")),
+        (rollup, ("--topic", "a", "--time-field", "t", "--window", "1m", "--output", "o")),
+    ],
+)
+def test_a_job_that_cannot_go_on_without_a_checkpoint_asks_for_one_before_spark_starts(
+    job: ModuleType, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit:
+        job.main(words)
+    assert exit.value.code == 2
+    assert "the following arguments are required: --checkpoint; see " in capsys.readouterr().err
+    usage = " ".join(job.make_parser().format_help().partition("[options]")[0].split())
+    assert "--checkpoint DIR" in usage
 
 
 @pytest.mark.parametrize("text", ["earliest", "latest", '{"a": {"0": 23, "1": -2}}'])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.pipelines.shared.progress import NEWEST, Counts, Progress, lag_records, rows_read, span
+from barnabas.pipelines.shared.progress import NEWEST, Counts, Progress, lag_records, rows_read, say, span, status
 
 
 class Clock:
@@ -79,6 +79,23 @@ def test_a_long_first_batch_is_seen_to_live(monkeypatch: pytest.MonkeyPatch) -> 
     output = Terminal()
     Progress("copy", output).batch_runs(0, 61)
     assert output.getvalue() == "\r\x1b[Kcopy: batch 0 runs for 1m 1s"
+
+
+def test_what_is_waited_for_stands_on_a_terminal_until_there_is_something_to_tell() -> None:
+    output = Terminal()
+    with status("copy: starting Spark", output):
+        say("a line that stays", output)
+    Progress("copy", output).waits()
+    clear = "\r\x1b[K"
+    shown = [f"{clear}copy: starting Spark …", f"{clear}a line that stays\n", clear]
+    assert output.getvalue() == "".join([*shown, f"{clear}copy: waiting for the first batch …"])
+
+
+def test_a_log_is_not_told_what_is_waited_for() -> None:
+    output = io.StringIO()
+    with status("copy: starting Spark", output):
+        Progress("copy", output).waits()
+    assert output.getvalue() == ""
 
 
 def test_who_has_closed_the_terminal_is_not_a_reason_to_fail() -> None:

@@ -104,6 +104,14 @@ def test_ctrl_c_finishes_the_batch_and_the_terminal_shows_only_our_lines(
     assert not (tmp_path / "job" / "artifacts").exists()  # Spark 4.0.0 would leave it in the current directory
 
 
+def test_ctrl_c_while_spark_starts_ends_a_job_without_a_word(broker: BrokerProcess, tmp_path: Path) -> None:
+    with running_job(tmp_path / "job", *words(broker, "none", tmp_path), module=JOB) as job:
+        job.wait_until(lambda: bool(children(job.pid)) and has_socket(job.pid))  # py4j has begun to call the JVM
+        job.interrupt()
+        assert job.wait(15) == 130
+    assert job.output() == ""
+
+
 def test_a_second_ctrl_c_ends_a_job_at_once(broker: BrokerProcess, new_topic: NewTopic, tmp_path: Path) -> None:
     topic, out = new_topic(), tmp_path / "out"
     produce(broker.bootstrap_servers, topic, [Record(value=b"x")] * 3)
@@ -135,6 +143,7 @@ def test_under_spark_submit_a_missing_connector_is_told(tmp_path: Path) -> None:
     command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[1]"]
     command += [word for key, value in QUICK.items() for word in ("--conf", f"{key}={value}")]
     command += [str(ROOT / "tests" / "pipelines" / "counting_job.py"), "--bootstrap-servers", "x", "--topic", "x"]
+    command += ["--checkpoint", "x"]
     variables = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run([*command, "--output", "x"], capture_output=True, text=True, env=variables, cwd=tmp_path)
     assert done.returncode == 1
@@ -145,3 +154,10 @@ def test_under_spark_submit_a_missing_connector_is_told(tmp_path: Path) -> None:
 
 def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def has_socket(pid: int) -> bool:
+    try:
+        return any(os.readlink(file).startswith("socket:") for file in Path(f"/proc/{pid}/fd").iterdir())
+    except FileNotFoundError:  # closed since it was listed
+        return False

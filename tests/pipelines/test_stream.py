@@ -187,13 +187,6 @@ def delete_records(bootstrap: str, topic: str, before: int) -> None:
         deleted.result(20)
 
 
-def test_a_stream_without_a_checkpoint_is_refused(spark: SparkSession, new_topic: NewTopic, options: Options) -> None:
-    given = options(new_topic(), "--once")
-    given.checkpoint = None
-    with pytest.raises(Failure, match="--checkpoint DIR is missing"):
-        run_stream(source(spark, given), count_rows, given, name="try")
-
-
 def test_the_newest_record_is_observed_once_however_often_it_is_asked(
     spark: SparkSession, new_topic: NewTopic, options: Options
 ) -> None:
