@@ -62,7 +62,8 @@ bench-quick: components ## the same in two minutes: few scenarios, two samples
 profile: $(VENV)/dev.stamp ## where our broker's time goes: a flame graph and a table (SCENARIO=requests)
 	@$(PY) -m benchmarks.profile $(SCENARIO) $(PROFILE_ARGS)
 
-demo: components ## a broker, a few hundred thousand events, and Spark jobs that archive, roll up and audit them
+demo: $(VENV)/dev.stamp ## a broker, a few hundred thousand events, and Spark jobs that archive, roll up and audit them
+	@$(PY) tools/fetch_components.py spark-kafka-4.0.0
 	@$(PY) tools/demo.py $(DEMO_ARGS)
 
 docs: $(VENV)/base.stamp ## write the generated pages of docs/ again
