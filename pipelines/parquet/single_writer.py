@@ -33,6 +33,7 @@ class SingleWriter(ABC):
         self.run = uuid.uuid4().hex[:12]
         self.staging = folder.sibling(f".{folder.root.rpartition('/')[2]}.staging")
         self._lock: IO[str] | None = None
+        self._is_new = False
         self._staging_is_needed = False
         """While a commit may have been written whose files are still there: the next run must find them."""
 
@@ -58,6 +59,7 @@ class SingleWriter(ABC):
     def holder(self) -> Holder | None: ...
 
     def __enter__(self) -> Self:
+        self._is_new = not self.folder.exists("")
         self._lock = self._locked()
         if self._lock is not None:
             self._lock.truncate(0)
@@ -71,9 +73,18 @@ class SingleWriter(ABC):
         try:
             if not self._staging_is_needed:
                 self.folder.remove(self.own_staging)
+            self._leave_no_trace_of_nothing()
         finally:
             if self._lock is not None:
                 self._lock.close()
+
+    def _leave_no_trace_of_nothing(self) -> None:
+        """A run that failed before its first commit takes with it what it made to take hold of the folder."""
+        if self._lock is not None and self.folder.names(self.own) == ["lock"]:
+            self.folder.remove(f"{self.own}/lock")
+            self.folder.remove_empty(self.own)
+            if self._is_new:
+                self.folder.remove_empty("")
 
     def check_alone(self) -> None:
         holder = self.holder()

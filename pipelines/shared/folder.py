@@ -69,6 +69,10 @@ class Folder(ABC):
         """With all that is in it; nothing happens if it does not exist."""
 
     @abstractmethod
+    def remove_empty(self, path: str) -> None:
+        """A folder that holds nothing; any other stays."""
+
+    @abstractmethod
     def sync(self, paths: Iterable[str]) -> None:
         """Files, and their names, outlive a power cut from here on, where the file system lets us say so."""
 
@@ -137,6 +141,12 @@ class LocalFolder(Folder):
             shutil.rmtree(at, ignore_errors=True)
         elif os.path.lexists(at):
             os.unlink(at)
+
+    def remove_empty(self, path: str) -> None:
+        try:
+            os.rmdir(self._at(path))
+        except OSError:
+            pass
 
     def sync(self, paths: Iterable[str]) -> None:
         files = [self._at(path) for path in paths]
@@ -225,6 +235,9 @@ class HadoopFolder(Folder):
 
     def remove(self, path: str) -> None:
         self._files.delete(path, recursive=True)
+
+    def remove_empty(self, path: str) -> None:
+        """Nobody here makes a folder without a file in it."""
 
     def sync(self, paths: Iterable[str]) -> None:
         """A closed file is as durable here as it gets."""

@@ -198,3 +198,11 @@ def test_what_cannot_work_is_said_before_anything_is_written(words: tuple[str, .
     with pytest.raises(Failure, match=said):
         job.once(*words)
     assert job.log().latest() is None
+    assert not job.output.exists()
+
+
+def test_a_folder_that_was_there_stays_when_a_run_fails_before_it_begins(job: Job) -> None:
+    job.output.mkdir()
+    with pytest.raises(Failure, match="there is no topic nowhere"):
+        job.once("--topic", "nowhere")
+    assert list(job.output.iterdir()) == []
