@@ -12,16 +12,19 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.broker.report import LEVELS, JsonReport, TextReport
-from barnabas.options import Arguments, Command, Failure, Option, key_value, one_of, port_number, word
+from barnabas.options import Arguments, Command, Failure, Option, UsageError, key_value, one_of, port_number, word
 from barnabas.protocol.errors import InvalidConfig, KafkaStorageError
 
 if TYPE_CHECKING:
     from barnabas.broker.server import BrokerServer
 
+LISTS_KEYS = "`barnabas configs describe --broker ID --all` lists the keys of a broker that runs"
 DEFAULT_LISTENER = "PLAINTEXT://127.0.0.1:9092"
 
 
 def start(arguments: Arguments) -> int:
+    if arguments.ephemeral and arguments.data_dir is not None:
+        raise UsageError("--data-dir and --ephemeral exclude each other: data either stays or goes away")
     report = report_of(arguments)
     ephemeral_dir = _make_ephemeral_dir() if arguments.ephemeral else None
     try:
@@ -52,7 +55,8 @@ def _run(properties: dict[str, str], report: TextReport | JsonReport, cluster_id
         _stop_on_signals(server)
         server.run(lambda: _on_ready(server))
     except InvalidConfig as error:
-        raise Failure(error.message) from None
+        is_strange = error.message.startswith("Unknown") and "did you mean" not in error.message
+        raise Failure(error.message, LISTS_KEYS if is_strange else "") from None
     except CannotListen as error:
         raise Failure(error.message, "choose another --port (0 picks a free one) or --host") from None
     except (LogDirInUse, ForeignLogDir, CorruptMetadata, KafkaStorageError) as error:
@@ -60,7 +64,8 @@ def _run(properties: dict[str, str], report: TextReport | JsonReport, cluster_id
     except StopFailed as error:
         raise Failure(str(error), "the next start recovers its logs") from None
     except OSError as error:
-        about = error.filename or properties.get("log.dirs", "./data")
+        # The first file that a broker opens in its directory is the lock: what is wrong with it is wrong with both.
+        about = (error.filename or properties.get("log.dirs", "./data")).removesuffix("/.lock")
         raise Failure(f"cannot use {about}: {_reason(error)}", "choose another --data-dir") from None
     return 0
 

@@ -259,6 +259,7 @@ def test_a_data_directory_that_cannot_be_made_is_one_line(tmp_path: Path) -> Non
     status, err = failed_start("--port", "0", "--data-dir", str(tmp_path / "file" / "data"))
     assert status == 1
     assert str(tmp_path / "file") in err
+    assert ".lock" not in err
     assert one_line(err)
 
 
@@ -266,6 +267,7 @@ def test_a_data_directory_that_cannot_be_made_is_one_line(tmp_path: Path) -> Non
     ("setting", "complaint"),
     [
         ("num.partition=3", "did you mean num.partitions?"),
+        ("foo.bar=1", "foo.bar; `barnabas configs describe --broker ID --all` lists the keys"),
         ("num.partitions=three", "num.partitions"),
         ("num.partitions=0", "num.partitions"),
         ("listeners=SSL://127.0.0.1:0", "only PLAINTEXT is served yet"),
