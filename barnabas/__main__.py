@@ -28,7 +28,7 @@ MODULES = {"log": "log_dump"}
 
 def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
-    name = "barnabas"
+    name = f"barnabas {words[0]}" if words[:1] and words[0] in COMMANDS else "barnabas"
     try:
         if words and words[0] in ("--version", "-V"):
             return _print_version()
@@ -73,7 +73,7 @@ def _find(words: list[str]) -> tuple[Command | None, list[str]]:
         return None, []
     if (command := commands.get(f"{group} {rest[0]}")) is None:
         known = [name.split()[1] for name in commands]
-        raise UsageError(f"{group} {rest[0]!r} is not a command{nearest(rest[0], known)}: use {', '.join(known)}")
+        raise UsageError(f"{rest[0]!r} is not a command{nearest(rest[0], known)}: use {', '.join(known)}")
     return command, rest[1:]
 
 

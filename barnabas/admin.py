@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from barnabas.client import RETRIABLE, Client, Connection, Partition, Topic, check
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.options import Failure
 
 LATEST = -1
 EARLIEST = -2
@@ -213,7 +213,7 @@ def require_partitions(topic: Topic, partitions: Iterable[int]) -> None:
     known = {partition.partition_index for partition in topic.partitions}
     for index in partitions:
         if index not in known:
-            raise KafkaError(
+            raise Failure(
                 f"topic {topic.name} has no partition {index}: it has {len(known)}, counted from 0",
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"`barnabas topics describe {topic.name}` shows them",
             )

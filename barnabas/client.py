@@ -30,6 +30,7 @@ RETRY_BACKOFF_MIN_S = 0.02
 RETRY_BACKOFF_MAX_S = 0.5
 RESPONSE_BYTES_MAX = 2**31 - 1
 NOBODY_LISTENS = "is one running? start it with `barnabas start`, or name another with --bootstrap-servers"
+CANNOT_BE_REACHED = "look at the address again, or name another with --bootstrap-servers"
 _SIZE = Struct(">i")
 
 RETRIABLE = frozenset(
@@ -123,7 +124,7 @@ class Connection:
         try:
             self._socket = socket.create_connection(address, timeout_s)
         except OSError as error:
-            hint = NOBODY_LISTENS if isinstance(error, ConnectionRefusedError) else ""
+            hint = NOBODY_LISTENS if isinstance(error, ConnectionRefusedError) else CANNOT_BE_REACHED
             raise Unreachable(f"cannot reach a broker at {address}: {_reason(error)}", hint) from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 

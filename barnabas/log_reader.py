@@ -39,6 +39,7 @@ _ABORTED_ROW = Struct(">hqqqq")
 def find_files(path: str) -> Iterator[str]:
     """The file itself, or those under a directory that can be read here, in order."""
     if not os.path.isdir(path):
+        os.stat(path)  # raises what is wrong with it: that it is no file of a log would be a guess
         yield path
         return
     for entry in sorted(os.scandir(path), key=lambda entry: entry.name):

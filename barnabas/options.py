@@ -175,14 +175,14 @@ def nearest(name: str, known: Any) -> str:
 
 def whole_number(text: str) -> int:
     if not text.isdecimal():
-        raise ValueError("must be a whole number")
+        raise ValueError("must be a whole number of at least 0")
     return int(text)
 
 
 def positive_number(text: str) -> int:
-    if (number := whole_number(text)) < 1:
-        raise ValueError("must be at least 1")
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError("must be a whole number of at least 1")
+    return int(text)
 
 
 def port_number(text: str) -> int:

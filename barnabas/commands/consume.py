@@ -236,7 +236,7 @@ COMMANDS = (
             "barnabas consume orders --format '%p:%o %T %k=%v %h\\n'",
             "",
             "%t topic    %p partition   %o offset   %T timestamp (ms)   %h headers",
-            "%k key      %v value       %K, %S length of key and value  %% percent sign",
+            "%k key      %v, %s value   %K, %S length of key and value  %% percent sign",
         ),
     ),
 )

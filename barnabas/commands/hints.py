@@ -8,7 +8,7 @@ _HINTS = {
     ErrorCode.INVALID_REPLICATION_FACTOR: "a topic has at most as many replicas as the cluster has brokers",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "a name has 1 to 249 letters, digits, dots, dashes and underscores",
     ErrorCode.INVALID_PARTITIONS: "the number of partitions can only grow",
-    ErrorCode.INVALID_CONFIG: "`barnabas configs describe --all --topic TOPIC` lists a topic's keys, --broker ID a broker's",
+    ErrorCode.INVALID_CONFIG: "`barnabas configs describe --all --topic TOPIC` (or --broker ID) lists the keys",
     ErrorCode.MESSAGE_TOO_LARGE: "raise the limit: barnabas configs alter --topic TOPIC --set max.message.bytes=N",
     ErrorCode.RECORD_LIST_TOO_LARGE: "raise the topic's segment.bytes",
     ErrorCode.NOT_ENOUGH_REPLICAS: "fewer replicas are in sync than min.insync.replicas asks for",

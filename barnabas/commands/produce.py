@@ -95,7 +95,7 @@ class Progress:
             sys.stderr.flush()
 
     def text(self, records: int, size_bytes: int) -> str:
-        rate = f"{records / self.seconds:,.0f} records/s, {human_bytes(size_bytes / self.seconds)}/s"
+        rate = f"{plural(round(records / self.seconds), 'record')}/s, {human_bytes(size_bytes / self.seconds)}/s"
         return f"{plural(records, 'record')}, {human_bytes(size_bytes)} in {self.seconds:.1f} s ({rate})"
 
     def clear(self) -> None:

@@ -97,10 +97,12 @@ def test_a_topic_is_created_listed_described_altered_and_deleted(barnabas: Barna
         ("configs describe --broker 99", "the cluster has no broker 99"),
         ("configs alter --topic {topic} --set retention.mz=1", "INVALID_CONFIG"),
         ("consume missing", "topic missing does not exist"),
-        ("consume {topic} -p 7", "has no partition 7: it has 3"),
+        ("consume {topic} -p 7", "has no partition 7: it has 3, counted from 0; `barnabas topics describe "),
         ("consume {topic} --from 5", "has no offset 5: it holds 0 to 0"),
         ("produce {topic} -p 7", "has no partition 7: it has 3"),
         ("topics list -b 127.0.0.1:1", "start it with `barnabas start`"),
+        ("topics list -b nobody.invalid:1", "look at the address again, or name another with --bootstrap-servers"),
+        ("log dump /nowhere", "/nowhere: no such file or directory"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(env: dict[str, str], topic: str, line: str, complaint: str) -> None:

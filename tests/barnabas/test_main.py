@@ -49,7 +49,7 @@ def test_the_examples_in_the_help_parse(command: object) -> None:
     ("line", "complaint"),
     [
         ("topic list", "there is no command 'topic' (did you mean topics?)"),
-        ("topics lst", "use create, list, describe, alter, delete"),
+        ("topics lst", "use create, list, describe, alter, delete; see `barnabas topics --help`"),
         ("topics list --jsn", "barnabas topics list: unknown option --jsn (did you mean --json?)"),
         ("topics alter orders", "nothing to change"),
         ("configs describe", "give one of --topic, --broker and --brokers-default"),
@@ -61,7 +61,9 @@ def test_the_examples_in_the_help_parse(command: object) -> None:
         ("produce orders --compression brotli", "must be one of none, gzip, snappy, lz4, zstd"),
         ("produce orders --acks 2", "must be one of"),
         ("produce orders -p -1", "must be a whole number"),
+        ("consume orders -n -1", "must be a whole number of at least 1"),
         ("start --port 70000", "must be a port"),
+        ("start --data-dir d --ephemeral", "--data-dir and --ephemeral exclude each other"),
         ("start --log-format xml", "must be one of text, json"),
         ("topics list -b host:port", "must be host:port"),
         ("topics list --timeout 0", "must be a number of seconds"),

@@ -74,7 +74,7 @@ def test_a_command_line_gives_values_by_destination(line: str, expected: dict[st
         ("orders -x", "unknown option -x"),
         ("orders --partitions", "--partitions needs a value: --partitions N"),
         ("orders --partitions three", "--partitions three: must be a whole number"),
-        ("orders --partitions 0", "--partitions 0: must be at least 1"),
+        ("orders --partitions 0", "--partitions 0: must be a whole number of at least 1"),
         ("orders -c retention", "-c retention: must be key=value"),
         ("orders --json=yes", "--json takes no value"),
     ],
