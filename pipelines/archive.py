@@ -29,7 +29,7 @@ from barnabas.pipelines.shared.cluster import Cluster
 from barnabas.pipelines.shared.folder import open_folder
 from barnabas.pipelines.shared.launch import launch
 from barnabas.pipelines.shared.position import Topics
-from barnabas.pipelines.shared.progress import Counts
+from barnabas.pipelines.shared.progress import Counts, plural
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -113,13 +113,15 @@ def _plan(spark: SparkSession, cluster: Cluster, options: argparse.Namespace) ->
     view = look(cluster, options)
     start = start_from(view, known.topics, options)
     print(f"archive to {writer.folder.uri()}, a folder per {options.partition_by}, {options.compression}")
-    print(f"  there now: {known.records:,} records in {known.files:,} files, {known.size_bytes:,} bytes")
+    print(
+        f"  there now: {plural(known.records, 'record')} in {plural(known.files, 'file')}, {known.size_bytes:,} bytes"
+    )
     if latest is not None and not writer.log.settled(latest):
         print(f"  commit {latest.number} was interrupted and would be finished first")
     for name, topic in start.topics.items():
         waiting = sum(view.end[name, partition] - offset for partition, offset in topic.next_offsets.items())
         how = "goes on" if name in known.topics else "begins"
-        print(f"  topic {name} {how}: {topic.partitions} partitions, {waiting:,} offsets to read")
+        print(f"  topic {name} {how}: {plural(topic.partitions, 'partition')}, {plural(waiting, 'offset')} to read")
     if not start.topics:
         print("  no topic matches the pattern yet")
     if start.lost:

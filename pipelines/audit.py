@@ -19,7 +19,7 @@ from barnabas.pipelines.audits.shape import describe_keys, describe_sizes, descr
 from barnabas.pipelines.shared import options as common
 from barnabas.pipelines.shared.failure import Failure
 from barnabas.pipelines.shared.launch import launch
-from barnabas.pipelines.shared.progress import status
+from barnabas.pipelines.shared.progress import plural, status
 
 FOUND = 3
 
@@ -111,7 +111,7 @@ def _print_plan(source: Side, copy: Side | None) -> None:
     for what, side in (("read", source), ("compare with", copy)):
         if side is not None:
             offsets = sum(len(span) for span in side.spans.values())
-            print(f"{what:>12}  {side.name}: {len(side.spans)} partitions, {offsets:,} offsets")
+            print(f"{what:>12}  {side.name}: {plural(len(side.spans), 'partition')}, {plural(offsets, 'offset')}")
 
 
 def _write(path: str | None, text: Callable[[], str]) -> None:

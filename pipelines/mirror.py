@@ -164,7 +164,7 @@ def _finder(
         wanted = None if given.topic_pattern is not None else given.topic
         found = source.topics(wanted, given.topic_pattern, configs=False)
         if missing := sorted(set(wanted or ()) - set(found)):
-            raise Failure(f"{source.bootstrap_servers} has no topic {missing[0]}: check --topic")
+            raise Failure(f"{source.bootstrap_servers} has no topic {missing[0]}: look at the names in --topic again")
         if wanted is not None and (idle := sorted(set(given.rename) - set(wanted))):
             raise Failure(f"--rename {idle[0]}=…: {idle[0]} is not one of the topics to copy")
         by_target = names.by_target(found)

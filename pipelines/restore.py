@@ -22,6 +22,7 @@ from barnabas.pipelines.shared.failure import Failure
 from barnabas.pipelines.shared.folder import Folder, open_folder
 from barnabas.pipelines.shared.kafka_rows import TopicPartition
 from barnabas.pipelines.shared.launch import launch
+from barnabas.pipelines.shared.progress import plural
 from barnabas.pipelines.shared.stop_signal import StopSignal
 
 __all__ = ["main", "make_parser", "run"]
@@ -126,14 +127,14 @@ class Restore:
         needed = max(self.chosen, default=-1) + 1
         if self.there.partitions < needed:
             raise Failure(
-                f"{self.topic} has {self.there.partitions} partitions, the archive {needed}: add partitions to it, or"
+                f"{self.topic} has {plural(self.there.partitions, 'partition')}, the archive {needed}: add partitions to it, or"
                 " name a --topic that does not exist yet"
             )
         if not self.given.adopt and (held := self.writer.held(self._new())):
             raise self.writer.not_empty(held[0])
 
     def plan(self) -> list[str]:
-        created = "" if self.there else f", which will be created with {self.archived.partitions} partitions"
+        created = "" if self.there else f", which will be created with {plural(self.archived.partitions, 'partition')}"
         lines = [f"{self.source.archive.uri()} → {self.topic}{created}; this is a dry run, nothing is changed"]
         if self.writer.state.writing:
             lines.append("  the last run died while it wrote: what the topic has will be compared first")
@@ -142,7 +143,7 @@ class Restore:
             place = places.get((self.topic, partition))
             done = "" if place is None else f", restored up to offset {place.next - 1}"
             span = f"offsets {chosen.first_offset} to {chosen.last_offset}"
-            lines.append(f"  {self.topic}-{partition}: {chosen.records:,} records, {span}{done}")
+            lines.append(f"  {self.topic}-{partition}: {plural(chosen.records, 'record')}, {span}{done}")
         if self.missing:
             lines.append(f"  {self.missing:,} records were in files that are gone, and are left out")
         return [*lines, f"  {sum(chosen.records for chosen in self.chosen.values()):,} records"]

@@ -16,7 +16,7 @@ from barnabas.pipelines.shared.cluster import Cluster
 from barnabas.pipelines.shared.failure import Failure
 from barnabas.pipelines.shared.folder import open_folder
 from barnabas.pipelines.shared.launch import launch
-from barnabas.pipelines.shared.progress import Counts
+from barnabas.pipelines.shared.progress import Counts, plural
 
 ROWS_PER_FILE = 250_000
 
@@ -117,8 +117,8 @@ def _plan(cluster: Cluster, writer: TableWriter, options: argparse.Namespace) ->
     (topic,) = start.topics.values()
     waiting = sum(view.end[options.topic[0], partition] - offset for partition, offset in topic.next_offsets.items())
     print(f"table of topic {options.topic[0]} in {writer.folder.uri()}, {options.compression}")
-    print(f"  there now: {latest.path or 'nothing'}, {latest.rows:,} rows, {latest.size_bytes:,} bytes")
-    print(f"  {topic.partitions} partitions, {waiting:,} offsets to read")
+    print(f"  there now: {latest.path or 'nothing'}, {plural(latest.rows, 'row')}, {latest.size_bytes:,} bytes")
+    print(f"  {plural(topic.partitions, 'partition')}, {plural(waiting, 'offset')} to read")
     if start.lost:
         print(f"  {sum(start.lost.values()):,} offsets are gone and would be left out")
     print("nothing was changed")

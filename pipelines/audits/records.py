@@ -62,7 +62,9 @@ def topic_side(spark: SparkSession, settings: Mapping[str, str], topic: str, par
     with Cluster(spark, dict(settings)) as cluster:
         found = cluster.topics([topic], configs=False)
         if topic not in found:
-            raise Failure(f"{cluster.bootstrap_servers} has no topic {topic}")
+            raise Failure(
+                f"{cluster.bootstrap_servers} has no topic {topic}: look at its name again (`barnabas topics list`)"
+            )
         spans = topic_spans(cluster, topic, part)
         policy = cluster.effective_configs([topic], ["cleanup.policy"])[topic].get("cleanup.policy", "delete")
         name = f"{topic} at {cluster.bootstrap_servers}"

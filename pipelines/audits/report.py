@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from barnabas.pipelines.shared.progress import plural
+
 EXAMPLES = 10
 ROWS_MAX = 50
 """So many partitions are listed on a terminal."""
@@ -128,8 +130,8 @@ def as_text(report: Report) -> str:
 
 def verdict(report: Report) -> str:
     if not report.problems:
-        return f"All well: {report.records:,} records looked at."
-    return f"{len(report.problems)} finding{'s'[: len(report.problems) - 1]} in {report.records:,} records."
+        return f"All well: {plural(report.records, 'record')} looked at."
+    return f"{plural(len(report.problems), 'finding')} in {plural(report.records, 'record')}."
 
 
 def _partition_table(report: Report) -> list[str]:
@@ -158,7 +160,7 @@ def _key_lines(report: Report) -> list[str]:
     if report.sizes:
         lines.append("record sizes  " + ", ".join(f"{name} {bytes_text(size)}" for name, size in report.sizes.items()))
     if report.top_keys:
-        lines += ["", f"{report.keys:,} keys; the most frequent:"]
+        lines += ["", f"{plural(report.keys, 'key')}; the most frequent:"]
         rows = [
             (each.key, f"{each.records:,}", f"{each.records / report.records:.1%}", bytes_text(each.bytes))
             for each in report.top_keys

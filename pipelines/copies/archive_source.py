@@ -14,6 +14,7 @@ from barnabas.pipelines.shared.explain import SPARK_ERRORS, explain
 from barnabas.pipelines.shared.failure import Failure
 from barnabas.pipelines.shared.folder import Folder
 from barnabas.pipelines.shared.kafka_rows import TopicPartition
+from barnabas.pipelines.shared.progress import plural
 
 SCHEMA = (
     "key binary, value binary, headers array<struct<key: string, value: binary>>,"
@@ -60,7 +61,7 @@ class ArchiveSource:
         missing = {file.path: file.records for file in chosen if not self.archive.exists(file.path)}
         if missing and fail:
             raise Failure(
-                f"{len(missing)} files are gone from the archive, the first is {next(iter(missing))}: choose a part"
+                f"the archive lacks {plural(len(missing), 'file')}, the first is {next(iter(missing))}: choose a part"
                 " without them (--from-offset, --from-time), or restore what is left with --fail-on-data-loss false;"
                 " if the archive job died, run it again first: it moves what it had committed"
             )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from barnabas.pipelines.copies.mirror_rounds import Mirror, Sight
+from barnabas.pipelines.shared.progress import plural
 
 
 def planned(mirror: Mirror, starting_offsets: str, *, fail_on_data_loss: bool) -> Iterator[str]:
@@ -24,7 +25,7 @@ def planned(mirror: Mirror, starting_offsets: str, *, fail_on_data_loss: bool) -
     for name, source in sight.sources.items():
         left = sum(sight.ends[key].end - offset for key, offset in next_offsets.items() if key[0] == name)
         there = _there(mirror, name, sight)
-        yield f"{source.name} → {name}: {source.partitions} partitions, {left:,} offsets to copy, {there}"
+        yield f"{source.name} → {name}: {plural(source.partitions, 'partition')}, {plural(left, 'offset')} to copy, {there}"
 
 
 def _there(mirror: Mirror, name: str, sight: Sight) -> str:

@@ -45,7 +45,10 @@ def look(cluster: Cluster, options: argparse.Namespace) -> View:
 
 def start_from(view: View, known: Topics, options: argparse.Namespace) -> Start:
     if missing := [name for name in options.topic if name not in view.topics]:
-        raise Failure(f"there is no topic {', '.join(missing)} on {options.bootstrap_servers}")
+        raise Failure(
+            f"there is no topic {', '.join(missing)} on {options.bootstrap_servers}: create it, or look at its name "
+            "again (`barnabas topics list`)"
+        )
     start = resume(known, *view, options.starting_offsets)
     check_nothing_lost(start, known, options.fail_on_data_loss)
     return start

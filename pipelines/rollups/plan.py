@@ -12,6 +12,7 @@ from barnabas.pipelines.shared.cluster import Cluster
 from barnabas.pipelines.shared.failure import Failure
 from barnabas.pipelines.shared.files import Files
 from barnabas.pipelines.shared.offset_log import Offsets, last_offsets
+from barnabas.pipelines.shared.progress import plural
 
 
 class Source:
@@ -55,13 +56,13 @@ def print_plan(
 ) -> None:
     position = last_offsets(checkpoint)
     lines = [
-        ("read", f"{', '.join(source.names)} ({len(source.end)} partitions)"),
+        ("read", f"{', '.join(source.names)} ({plural(len(source.end), 'partition')})"),
         ("from", "the checkpoint's position" if position is not None else options.starting_offsets),
-        ("waiting", f"{source.waiting(position, options.starting_offsets):,} offsets"),
+        ("waiting", plural(source.waiting(position, options.starting_offsets), "offset")),
         ("columns", ", ".join(rollup.columns)),
     ]
     if output is not None:
-        lines.append(("write", f"{output.folder.root} (holds {output.batches()} files)"))
+        lines.append(("write", f"{output.folder.root} (holds {plural(output.batches(), 'file')})"))
     lines += [("write", f"topic {options.output_topic}")] if options.output_topic is not None else []
     lines.append(
         ("dead letters", f"topic {options.dead_letter_topic}" if options.dead_letter_topic else "only counted")

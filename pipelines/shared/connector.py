@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -91,18 +92,24 @@ def _fetch(spark: Spark, cache: Path, conf: Mapping[str, str], log_file: Path) -
         cache.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise Failure(f"{cache.parent}: {error.strerror}; set XDG_CACHE_HOME, or name --jars-folder") from error
-    with tempfile.TemporaryDirectory(prefix=f"{cache.name}.part-", dir=cache.parent) as work:
-        resolved = _resolve(spark, Path(work), conf, log_file)
-        half = Path(work, "whole")
-        half.mkdir()
-        for jar in _jars_in(resolved, spark):
-            shutil.copy(jar, half)
-        if not _is_whole(cache, spark):  # somebody else may have been quicker, and uses it
-            shutil.rmtree(cache, ignore_errors=True)
-            try:
-                half.rename(cache)
-            except OSError:
-                pass  # not empty: quicker by a hair
+    try:
+        with tempfile.TemporaryDirectory(prefix=f"{cache.name}.part-", dir=cache.parent) as work:
+            _fill(cache, _resolve(spark, Path(work), conf, log_file), Path(work, "whole"), spark)
+    finally:
+        with suppress(OSError):  # not empty, as it should be
+            cache.parent.rmdir()
+
+
+def _fill(cache: Path, resolved: Path, half: Path, spark: Spark) -> None:
+    half.mkdir()
+    for jar in _jars_in(resolved, spark):
+        shutil.copy(jar, half)
+    if not _is_whole(cache, spark):  # somebody else may have been quicker, and uses it
+        shutil.rmtree(cache, ignore_errors=True)
+        try:
+            half.rename(cache)
+        except OSError:
+            pass  # not empty: quicker by a hair
 
 
 def _is_whole(folder: Path, spark: Spark) -> bool:
@@ -127,7 +134,7 @@ def _resolve(spark: Spark, work: Path, conf: Mapping[str, str], log_file: Path) 
     except Failure as error:
         raise Failure(
             f"{spark.connector} could not be fetched ({_reason(log_file)}): run it once with network, or put its jars "
-            f"into a folder and name it with --jars-folder or {JARS_VARIABLE}; see {log_file}"
+            f"into a folder and name it with --jars-folder or {JARS_VARIABLE}"
         ) from error
     return work / "ivy" / "jars"
 

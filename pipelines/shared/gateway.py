@@ -22,7 +22,7 @@ def launch(settings: Mapping[str, str], log_file: Path) -> Any:
         try:
             return launch_gateway(conf, {"stdout": output, "stderr": output})
         except PySparkException as error:
-            raise Failure(f"Spark's JVM did not start; see {log_file}") from error
+            raise Failure("Spark's JVM did not start") from error
 
 
 def kill(gateway: Any) -> None:

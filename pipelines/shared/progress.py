@@ -80,10 +80,10 @@ class Summary:
         rate = self.rows_in / self.elapsed_s if self.elapsed_s else 0.0
         parts = [
             f"{self.batches:,} batch{'' if self.batches == 1 else 'es'}",
-            f"{self.rows_in:,} rows in",
+            f"{plural(self.rows_in, 'row')} in",
             *([] if self.rows_out is None else [f"{self.rows_out:,} out"]),
             *_figures(self.figures),
-            f"{span(self.elapsed_s)} ({rate:,.0f} rows/s)",
+            f"{span(self.elapsed_s)} ({plural(round(rate), 'row')}/s)",
         ]
         return f"{self.name} {'stopped' if self.stopped else 'done'}: {', '.join(parts)}"
 
@@ -129,7 +129,7 @@ class Progress:
         self._batch_ended = now
         parts = [
             f"batch {progress['batchId']}",
-            f"{rows_in / elapsed_s:,.0f} rows/s in",
+            f"{plural(round(rows_in / elapsed_s), 'row')}/s in",
             *([] if counts.rows_out is None else [f"{counts.rows_out / elapsed_s:,.0f} out"]),
             span(progress["durationMs"].get("triggerExecution", 0) / 1000),
             *_lag(progress, now),
@@ -185,6 +185,10 @@ class Progress:
         _write(self._output, text)
 
 
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
 def span(seconds: float) -> str:
     """In the two largest units that say something."""
     if seconds < 10:
@@ -230,7 +234,7 @@ def _lag(progress: dict[str, Any], now: float) -> list[str]:
     newest_s = newest_timestamp_s(progress)
     if records == 0:
         return ["no lag"]
-    return [f"lag {records:,} records" + ("" if newest_s is None else f", {span(max(0.0, now - newest_s))}")]
+    return [f"lag {plural(records, 'record')}" + ("" if newest_s is None else f", {span(max(0.0, now - newest_s))}")]
 
 
 def _watermark(progress: dict[str, Any]) -> list[str]:
@@ -239,7 +243,8 @@ def _watermark(progress: dict[str, Any]) -> list[str]:
 
 
 def _figures(figures: dict[str, int]) -> list[str]:
-    return [f"{figure:,} {name}" for name, figure in figures.items() if figure]
+    told = {name: figure for name, figure in figures.items() if figure}
+    return [f"{figure:,} {name.removesuffix('s') if figure == 1 else name}" for name, figure in told.items()]
 
 
 def _offsets(told: Any) -> dict[str, dict[str, int]]:

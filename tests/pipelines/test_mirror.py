@@ -102,7 +102,7 @@ def test_records_topics_and_configs_arrive_as_they_are_and_what_is_added_follows
     mirroring.run(*pattern, "--dry-run")
     plan = capsys.readouterr().out
     assert "shapes-a → eu.shapes-a: 2 partitions, 7 offsets to copy, will be created with retention.ms=777777" in plan
-    assert "shapes-b → shapes.b: 1 partitions, 50 offsets to copy, will be created" in plan
+    assert "shapes-b → shapes.b: 1 partition, 50 offsets to copy, will be created" in plan
     assert not mirroring.checkpoint.exists()
 
     mirroring.run(*pattern)

@@ -91,6 +91,18 @@ def test_what_is_waited_for_stands_on_a_terminal_until_there_is_something_to_tel
     assert output.getvalue() == "".join([*shown, f"{clear}copy: waiting for the first batch …"])
 
 
+def test_one_of_anything_is_told_in_the_singular() -> None:
+    clock, output = Clock(), io.StringIO()
+    progress = Progress("copy", output, clock=clock)
+    clock.now += 1
+    progress.batch_done(0, Counts(figures={"files": 1, "dead letters": 2}))
+    progress.query_progressed(told(0, rows=1, latest=101))
+    progress.finish()
+    batch, summary = output.getvalue().splitlines()
+    assert batch.endswith("copy: batch 0 · 1 row/s in · 2.5 s · lag 1 record · 1 file · 2 dead letters")
+    assert summary == "copy done: 1 batch, 1 row in, 1 file, 2 dead letters, 1.0 s (1 row/s)"
+
+
 def test_a_log_is_not_told_what_is_waited_for() -> None:
     output = io.StringIO()
     with status("copy: starting Spark", output):

@@ -90,7 +90,7 @@ def test_windows_are_those_that_plain_python_computes(
     assert job.rows() == by_window(expected.given_out)
     assert expected.late == 2
     said = capfd.readouterr().err
-    assert "2 late, 1 dead letters" in said
+    assert "2 late, 1 dead letter" in said
     assert "windows are still open (watermark 2025-11-16T12:06:" in said
 
     given = [json.loads(record.value or b"") for record in read(broker.bootstrap_servers, windows)]
@@ -186,7 +186,7 @@ def test_a_batch_that_a_dead_run_has_given_out_is_counted_by_the_run_that_finish
     sent = [Event("a", second, 1) for second in range(40)] + last
     produce(broker.bootstrap_servers, job.topic, [*(event.record(0) for event in sent), CORRUPT._replace(partition=0)])
     assert job.once() == 0
-    assert "2 late, 1 dead letters" in capfd.readouterr().err
+    assert "2 late, 1 dead letter" in capfd.readouterr().err
     given_out = job.rows()
 
     # As if it had died in the third batch, behind the output: the fourth, without events, was not there yet.
@@ -195,7 +195,7 @@ def test_a_batch_that_a_dead_run_has_given_out_is_counted_by_the_run_that_finish
         path.unlink()
         path.with_name(f".{path.name}.crc").unlink()
     assert job.once() == 0
-    assert "2 late, 1 dead letters" in capfd.readouterr().err
+    assert "2 late, 1 dead letter" in capfd.readouterr().err
     assert job.rows() == given_out
     assert len(read(broker.bootstrap_servers, letters)) == 1
 
@@ -207,7 +207,7 @@ def test_a_dry_run_tells_the_plan_and_changes_nothing(
     job.send([Event("a", 1, 1)])
     assert job.once("--dry-run") == 0
     plan = capsys.readouterr().out
-    assert "1 offsets" in plan
+    assert "1 offset\n" in plan
     assert "window_start, window_end, user, count, amount_count" in plan
     assert list(tmp_path.iterdir()) == []
 
