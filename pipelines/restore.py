@@ -127,8 +127,8 @@ class Restore:
         needed = max(self.chosen, default=-1) + 1
         if self.there.partitions < needed:
             raise Failure(
-                f"{self.topic} has {plural(self.there.partitions, 'partition')}, the archive {needed}: add partitions to it, or"
-                " name a --topic that does not exist yet"
+                f"{self.topic} has {plural(self.there.partitions, 'partition')}, the archive {needed}: add partitions, "
+                "or name a --topic that does not exist yet"
             )
         if not self.given.adopt and (held := self.writer.held(self._new())):
             raise self.writer.not_empty(held[0])

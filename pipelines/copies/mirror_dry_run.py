@@ -25,7 +25,8 @@ def planned(mirror: Mirror, starting_offsets: str, *, fail_on_data_loss: bool) -
     for name, source in sight.sources.items():
         left = sum(sight.ends[key].end - offset for key, offset in next_offsets.items() if key[0] == name)
         there = _there(mirror, name, sight)
-        yield f"{source.name} → {name}: {plural(source.partitions, 'partition')}, {plural(left, 'offset')} to copy, {there}"
+        size = f"{plural(source.partitions, 'partition')}, {plural(left, 'offset')} to copy"
+        yield f"{source.name} → {name}: {size}, {there}"
 
 
 def _there(mirror: Mirror, name: str, sight: Sight) -> str:

@@ -209,7 +209,7 @@ def test_options_that_make_no_sense(words: tuple[str, str], capsys: pytest.Captu
 
 
 def test_a_time_without_a_zone_is_utc() -> None:
-    needed = ["--bootstrap-servers", "-", "--archive", "-", "--source-topic", "-"]
+    needed = ["--bootstrap-servers", "-", "--archive", "-", "--source-topic", "-", "--checkpoint", "-"]
     given = restore.make_parser().parse_args(
         [*needed, "--from-time", "2025-11-16", "--to-time", "2025-11-16T01:00+01:00"]
     )
