@@ -87,6 +87,11 @@ class WatchedFolder(Folder):
         self._folder.remove(path)
         self._watcher(f"after remove {path}")
 
+    def remove_empty(self, path: str) -> None:
+        self._watcher(f"before remove_empty {path}")
+        self._folder.remove_empty(path)
+        self._watcher(f"after remove_empty {path}")
+
     def sync(self, paths: Iterable[str]) -> None:
         self._watcher("before sync")
         self._folder.sync(paths)
