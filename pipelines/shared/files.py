@@ -16,7 +16,7 @@ from barnabas.pipelines.shared.failure import Failure
 
 
 class Files:
-    """Paths are absolute, or below `root`."""
+    """Paths are absolute, or below `root`; an empty one is the root."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         jvm: Any = spark._jvm
@@ -97,7 +97,7 @@ class Files:
             context.rename(self._path(source), self._path(target), options)
 
     def _path(self, path: str) -> Any:
-        made = self._jvm.org.apache.hadoop.fs.Path(path)
+        made = self._jvm.org.apache.hadoop.fs.Path(path or self.root)  # Hadoop refuses an empty path
         return made if made.isAbsolute() else self._jvm.org.apache.hadoop.fs.Path(self.path(path))
 
 

@@ -21,7 +21,7 @@ from barnabas.pipelines.shared.files import Files
 
 
 class Folder(ABC):
-    """Paths are below the root, or absolute: then they come from `sibling`."""
+    """Paths are below the root, or absolute: then they come from `sibling`. An empty one is the root."""
 
     def __init__(self, root: str) -> None:
         self.root = root.rstrip("/")
