@@ -11,6 +11,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from barnabas.pipelines.rollups.batch_notes import BatchNotes
 from barnabas.pipelines.rollups.dead_letters import DeadLetters, Unused
 from barnabas.pipelines.rollups.events import parse
 from barnabas.pipelines.rollups.options import Rollup, make_parser, rollup_of
@@ -19,7 +20,7 @@ from barnabas.pipelines.rollups.plan import check_topics, print_plan
 from barnabas.pipelines.rollups.windows import roll_up
 from barnabas.pipelines.shared import options as common
 from barnabas.pipelines.shared.files import Files
-from barnabas.pipelines.shared.folder import open_folder
+from barnabas.pipelines.shared.folder import folder_of, open_folder
 from barnabas.pipelines.shared.launch import launch
 from barnabas.pipelines.shared.offset_log import BatchRange, batch_range
 from barnabas.pipelines.shared.progress import Counts, Progress
@@ -34,7 +35,9 @@ def run(spark: SparkSession, options: argparse.Namespace) -> int:
     rollup = rollup_of(options)
     topics = check_topics(spark, options)
     checkpoint = Files(spark, options.checkpoint)
-    output = None if options.output is None else ParquetOutput(open_folder(spark, options.output))
+    output = None
+    if options.output is not None:
+        output = ParquetOutput(open_folder(spark, options.output), BatchNotes(folder_of(checkpoint)))
     checkpoint_id = check_checkpoint(checkpoint, rollup.fixed)
     if options.dry_run:
         if output is not None:

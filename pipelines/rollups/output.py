@@ -1,6 +1,7 @@
 """Gives out windows: to Parquet exactly once, to a topic at least once under keys that stay the same."""
 
 import json
+import re
 import uuid
 from collections.abc import Mapping
 from typing import IO
@@ -8,6 +9,7 @@ from typing import IO
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from barnabas.pipelines.rollups.batch_notes import BatchNotes
 from barnabas.pipelines.shared.failure import Failure
 from barnabas.pipelines.shared.files import Files
 from barnabas.pipelines.shared.folder import Folder
@@ -15,17 +17,22 @@ from barnabas.pipelines.shared.folder import Folder
 OWNER = "_rollup.json"
 LOCK = "_rollup.lock"
 SETTINGS = "rollup.json"
+FILE = re.compile(r"batch-([0-9]{10,})(?:-([0-9a-f]+))?\.parquet")
 
 
 class ParquetOutput:
     """One file for each batch that gave out windows, named after the batch and moved into place whole.
 
     A batch that is run again after a crash has the same windows. It finds its file and leaves it as it is, or does
-    not find it and writes it: no reader sees a window twice, or a part of a batch.
+    not find it and writes it: no reader sees a window twice, or a part of a batch. The name holds the mark of Spark's
+    note too: a batch that was planned anew has other windows, and must not take the file for its own.
     """
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: Folder, notes: BatchNotes) -> None:
         self.folder = folder
+        self.notes = notes
+        self._marks: dict[int, str | None] = {}
+        """Of the batches whose files are here."""
         # Beside the folder, so that no reader of the folder finds it by any pattern.
         self._staging = folder.sibling(f".{folder.root.rpartition('/')[2]}.staging")
         self._lock: IO[str] | None = None
@@ -40,6 +47,33 @@ class ParquetOutput:
                 )
         elif any(name.endswith(".parquet") for name in self.folder.names("")):
             raise Failure(f"{self.folder.root} holds Parquet files of something else: name an empty --output")
+        found = (FILE.fullmatch(name) for name in self.folder.names(""))
+        self._marks = {int(each[1]): each[2] for each in found if each}
+        self._check_checkpoint_is_not_behind()
+
+    def _check_checkpoint_is_not_behind(self) -> None:
+        """After a power cut it may be, or if somebody has put back an older copy of it."""
+        if not self._marks:
+            return
+        last, known = max(self._marks), self.notes.last()
+        if last > known:
+            first = min(batch_id for batch_id in self._marks if batch_id > known)
+            raise Failure(
+                f"{self.folder.root} holds windows of batch {last}, and the checkpoint "
+                f"{self.notes.checkpoint.root} {f'ends with batch {known}' if known >= 0 else 'knows of none'}: bring "
+                f"back the newer checkpoint, or remove the files from batch-{first:010} on and start again, and their "
+                "windows are given out anew"
+            )
+        self._check_same(last)
+
+    def _check_same(self, batch_id: int) -> None:
+        written, noted = self._marks[batch_id], self.notes.mark(batch_id)
+        if written is not None and noted is not None and written != noted:
+            raise Failure(
+                f"{self.folder.root} holds windows of another batch {batch_id} than the checkpoint "
+                f"{self.notes.checkpoint.root}, which has read other offsets since an older copy of it was put back: "
+                "bring back the newer checkpoint, or begin again with an empty --checkpoint and an empty --output"
+            )
 
     def open(self, checkpoint_id: str) -> None:
         self.check(checkpoint_id)
@@ -55,7 +89,10 @@ class ParquetOutput:
             self._lock.close()
 
     def holds(self, batch_id: int) -> bool:
-        return self.folder.exists(_file(batch_id))
+        if batch_id not in self._marks:
+            return False
+        self._check_same(batch_id)
+        return True
 
     def write(self, windows: DataFrame, batch_id: int) -> None:
         staged = f"{self._staging}/{uuid.uuid4().hex}"
@@ -64,16 +101,17 @@ class ParquetOutput:
         windows.coalesce(1).write.parquet(self.folder.uri(staged))
         [name] = [name for name in self.folder.names(staged) if name.endswith(".parquet") and not name.startswith(".")]
         self.folder.sync([f"{staged}/{name}"])
-        self.folder.move(f"{staged}/{name}", _file(batch_id))
-        self.folder.sync([_file(batch_id)])
+        self.notes.sync(batch_id)  # else a power cut could leave the file without the note that it was made by
+        mark = self.notes.mark(batch_id)
+        assert mark is not None, "Spark notes a batch before it runs it"
+        target = f"batch-{batch_id:010}-{mark}.parquet"
+        self.folder.move(f"{staged}/{name}", target)
+        self.folder.sync([target])
+        self._marks[batch_id] = mark
         self.folder.remove(self._staging)
 
     def batches(self) -> int:
         return sum(name.endswith(".parquet") and not name.startswith(".") for name in self.folder.names(""))
-
-
-def _file(batch_id: int) -> str:
-    return f"batch-{batch_id:010}.parquet"
 
 
 def send(windows: DataFrame, topic: str, keys: list[str], settings: Mapping[str, str]) -> None:

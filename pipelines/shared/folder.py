@@ -84,7 +84,10 @@ class Folder(ABC):
 def open_folder(spark: SparkSession, path: str) -> Folder:
     if set(path) & set("*?[]{}"):
         raise Failure(f"{path}: Spark would take this for a pattern; choose a name without * ? [ ] {{ }}")
-    files = Files(spark, path)
+    return folder_of(Files(spark, path))
+
+
+def folder_of(files: Files) -> Folder:
     local = re.fullmatch(r"file:(?://)?(/.*)", files.root)
     return LocalFolder(local[1]) if local else HadoopFolder(files)
 

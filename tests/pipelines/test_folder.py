@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from barnabas.pipelines.rollups.batch_notes import BatchNotes
 from barnabas.pipelines.rollups.output import ParquetOutput
 from barnabas.pipelines.shared.files import Files
 from barnabas.pipelines.shared.folder import Folder, HadoopFolder, LocalFolder, open_folder
@@ -60,8 +61,10 @@ def test_a_file_is_moved_but_never_over_another(folder: Folder) -> None:
     assert folder.names("") == ["a"]
 
 
-def test_windows_are_written_to_any_file_system(folder: Folder, spark: SparkSession) -> None:
-    output = ParquetOutput(folder)
+def test_windows_are_written_to_any_file_system(folder: Folder, spark: SparkSession, tmp_path: Path) -> None:
+    checkpoint = LocalFolder(str(tmp_path / "checkpoint"))
+    checkpoint.create("offsets/0", "{}")
+    output = ParquetOutput(folder, BatchNotes(checkpoint))
     output.open("checkpoint")
     output.write(spark.range(3).toDF("count"), 0)
     assert (output.holds(0), output.holds(1), output.batches()) == (True, False, 1)

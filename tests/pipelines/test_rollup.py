@@ -194,10 +194,37 @@ def test_a_batch_that_a_dead_run_has_given_out_is_counted_by_the_run_that_finish
         path = tmp_path / "checkpoint" / name
         path.unlink()
         path.with_name(f".{path.name}.crc").unlink()
+    for path in job.output.glob("batch-0000000003*"):
+        path.unlink()
     assert job.once() == 0
     assert "2 late, 1 dead letter" in capfd.readouterr().err
     assert job.rows() == given_out
     assert len(read(broker.bootstrap_servers, letters)) == 1
+
+
+def test_a_checkpoint_that_is_older_than_the_output_is_refused_before_windows_are_lost(
+    spark: SparkSession, broker: BrokerProcess, new_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    job = Job(spark, broker, new_topic(2), tmp_path, "--window", "10s", "--watermark", "0s")
+    expected = Expected(watermark=0, length=10)
+    sent = [[Event("a", second, 1) for second in range(start, start + 30)] for start in (0, 30, 60)]
+    for batch in sent[:2]:
+        job.send(batch)
+        assert job.once() == 0
+        expected.batch(batch)
+    assert job.rows() == by_window(expected.given_out)
+    for path in [*(tmp_path / "checkpoint").glob("*/[23]"), *(tmp_path / "checkpoint").glob("*/.[23].crc")]:
+        path.unlink()
+    job.send(sent[2])
+    for words in (["--dry-run"], []):
+        with pytest.raises(Failure, match="ends with batch 1: bring back the newer checkpoint, or remove the files"):
+            job.once(*words)
+
+    for path in job.output.glob("batch-0000000003*"):
+        path.unlink()
+    assert job.once() == 0
+    expected.batch(sent[2])
+    assert job.rows() == by_window(expected.given_out)
 
 
 def test_a_dry_run_tells_the_plan_and_changes_nothing(

@@ -1,0 +1,81 @@
+"""Files of windows beside a checkpoint that has lost what they were made by."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from barnabas.pipelines.rollups.batch_notes import BatchNotes
+from barnabas.pipelines.rollups.output import ParquetOutput
+from barnabas.pipelines.shared.failure import Failure
+from barnabas.pipelines.shared.folder import LocalFolder
+
+ID = "checkpoint"
+
+
+class Output:
+    """An output with a file for each of the batches 1 and 3, and a checkpoint that notes 0 to 3."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.checkpoint = LocalFolder(str(folder / "checkpoint"))
+        self.folder = folder / "out"
+        for batch_id in range(4):
+            self.checkpoint.create(f"offsets/{batch_id}", f"planned {batch_id}")
+        output = self.opened()
+        for batch_id in (1, 3):
+            output.write(spark.range(batch_id), batch_id)
+        output.close()
+
+    def opened(self) -> ParquetOutput:
+        output = ParquetOutput(LocalFolder(str(self.folder)), BatchNotes(self.checkpoint))
+        output.open(ID)
+        return output
+
+    def files(self) -> list[str]:
+        return sorted(path.name[:16] for path in self.folder.glob("*.parquet"))
+
+
+@pytest.fixture
+def output(spark: SparkSession, tmp_path: Path) -> Output:
+    return Output(spark, tmp_path)
+
+
+def test_a_batch_that_is_run_again_finds_its_file(output: Output) -> None:
+    again = output.opened()
+    assert [again.holds(batch_id) for batch_id in range(5)] == [False, True, False, True, False]
+    again.close()
+
+
+def test_a_checkpoint_that_knows_less_than_the_output_holds_is_refused(output: Output) -> None:
+    for batch_id in (2, 3):
+        output.checkpoint.remove(f"offsets/{batch_id}")
+    with pytest.raises(Failure, match=r"windows of batch 3, .* ends with batch 1: .* from batch-0000000003 on"):
+        output.opened()
+    assert output.files() == ["batch-0000000001", "batch-0000000003"]
+
+    [lost] = output.folder.glob("batch-0000000003*")
+    lost.unlink()
+    output.opened().close()  # as the line says
+
+
+@pytest.mark.parametrize("more", [(), (4, 5)])
+def test_a_batch_that_was_planned_anew_does_not_take_the_file_for_its_own(output: Output, more: tuple[int]) -> None:
+    for batch_id in (2, 3, *more):
+        output.checkpoint.replace(f"offsets/{batch_id}", f"planned {batch_id}, later")
+    with pytest.raises(Failure, match="windows of another batch 3 than the checkpoint"):
+        output.opened()
+
+
+def test_a_batch_that_is_planned_anew_while_the_job_runs_is_refused(output: Output) -> None:
+    running = output.opened()
+    output.checkpoint.replace("offsets/1", "planned 1, later")
+    with pytest.raises(Failure, match="windows of another batch 1"):
+        running.holds(1)
+    running.close()
+
+
+def test_notes_that_spark_has_removed_are_not_missed(output: Output) -> None:
+    for batch_id in range(4):
+        output.checkpoint.remove(f"offsets/{batch_id}")
+    output.checkpoint.create("offsets/200", "planned 200")
+    output.opened().close()
