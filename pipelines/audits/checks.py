@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from barnabas.pipelines.audits.examples import key_text
+from barnabas.pipelines.audits.markers import Markers
 from barnabas.pipelines.audits.records import Side
 from barnabas.pipelines.audits.report import EXAMPLES, Finding, PartitionFigures, SizeStep
 
@@ -56,6 +57,32 @@ def _figures(number: int, span: range, rows: list[Row]) -> PartitionFigures:
 
 # ---- gaps
 
+LOOKED_AT = 500
+"""Gaps, and batches in them, that the broker is asked about: some seconds."""
+MARKERS_IN_A_ROW = 10
+"""As many transactions as may well end one after the other, with no record between."""
+
+LOST = (
+    "The topic is not compacted, so each offset should have a record or a transaction's marker. The broker gives out "
+    "neither: these are lost, or unreadable."
+)
+MARKER = (
+    "Each commit or abort of a transaction takes one offset, and no reader is shown it. If nobody should write here in "
+    "transactions, --strict makes this a finding."
+)
+NOT_LOOKED_AT = (
+    f"Transactions leave such gaps, but there are too many to look at each: only the {LOOKED_AT} longest were. "
+    "--strict makes this a finding."
+)
+CANNOT_TELL = (
+    "Each commit or abort of a transaction takes one offset, and an archive does not tell it from a lost record. If "
+    "nobody writes here in transactions, records are missing: --strict makes this a finding."
+)
+MANY_IN_A_ROW = (
+    f"More than {MARKERS_IN_A_ROW} in a row: hardly the markers of transactions. They were not archived, or were "
+    "removed since, unless the topic was compacted."
+)
+
 
 def gaps(side: Side, figures: list[PartitionFigures], *, strict: bool, committed_only: bool) -> list[Finding]:
     """Offsets that no record has. Only partitions that lack some are sorted by offset."""
@@ -64,20 +91,21 @@ def gaps(side: Side, figures: list[PartitionFigures], *, strict: bool, committed
         return []
     missing = _missing_ranges(side, numbers).persist()
     try:
-        single = F.col("offsets") == 1
-        total = missing.agg(
-            F.count_if(single).alias("single"), F.sum(F.when(~single, F.col("offsets"))).alias("long")
-        ).collect()[0]
-        singles = _gap_examples(missing.filter(single)) if total["single"] else []
-        longs = _gap_examples(missing.filter(~single)) if total["long"] else []
+        many = F.sum(F.when(F.col("offsets") > MARKERS_IN_A_ROW, F.col("offsets")))
+        total = missing.agg(F.sum("offsets").alias("all"), F.coalesce(many, F.lit(0)).alias("many")).collect()[0]
+        # The longest first: if something is lost, it is there.
+        first = missing.orderBy(F.desc("offsets"), "partition", "from_offset").limit(LOOKED_AT).collect()
     finally:
         missing.unpersist()
+    examples = _gap_examples(first)
     legitimate = _why_gaps(side, committed_only)
     if legitimate is not None:
-        count = total["single"] + (total["long"] or 0)
-        examples = (longs + singles)[:EXAMPLES]
-        return [Finding("gaps", "offsets without a record", legitimate, count, examples, is_note=True)]
-    return _gap_findings(total["single"], singles, total["long"] or 0, longs, strict=strict)
+        return [Finding("gaps", "offsets without a record", legitimate, total["all"], examples, is_note=True)]
+    if side.settings is None:
+        return _archive_gaps(first, total["all"], total["many"], strict=strict)
+    with Markers(side.frame.sparkSession, side.settings, side.topic, LOOKED_AT) as markers:
+        looked_at = [(gap, markers.count(gap["partition"], _offsets(gap))) for gap in first]
+    return _topic_gaps(looked_at, total["all"], strict=strict)
 
 
 def _missing_ranges(side: Side, numbers: list[int]) -> DataFrame:
@@ -98,8 +126,12 @@ def _missing_ranges(side: Side, numbers: list[int]) -> DataFrame:
     )
 
 
-def _gap_examples(missing: DataFrame) -> list[dict[str, Any]]:
-    return [row.asDict() for row in missing.orderBy("partition", "from_offset").limit(EXAMPLES).collect()]
+def _gap_examples(gaps: list[Row]) -> list[dict[str, Any]]:
+    return [gap.asDict() for gap in sorted(gaps, key=lambda gap: (gap["partition"], gap["from_offset"]))[:EXAMPLES]]
+
+
+def _offsets(gap: Row) -> range:
+    return range(gap["from_offset"], gap["to_offset"] + 1)
 
 
 def _why_gaps(side: Side, committed_only: bool) -> str | None:
@@ -110,20 +142,38 @@ def _why_gaps(side: Side, committed_only: bool) -> str | None:
     return None
 
 
-def _gap_findings(
-    single: int, singles: list[dict[str, Any]], long: int, longs: list[dict[str, Any]], *, strict: bool
-) -> list[Finding]:
+def _topic_gaps(looked_at: list[tuple[Row, int | None]], total: int, *, strict: bool) -> list[Finding]:
+    known = [(gap, count) for gap, count in looked_at if count is not None]
+    marked = [gap for gap, count in known if count > 0]
+    lost = [gap for gap, count in known if count < gap["offsets"]]
+    markers = sum(count for _, count in known)
+    missing = sum(gap["offsets"] - count for gap, count in known)
+    unknown = total - markers - missing
     findings = []
-    if single:
-        meaning = (
-            "Each commit or abort of a transaction takes one offset, and no reader is shown it. If nobody writes here "
-            "in transactions, records are missing: --strict makes this a finding."
-        )
-        findings.append(Finding("gaps", "gaps of one offset", meaning, single, singles, is_note=not strict))
-    if long:
-        meaning = "The topic is not compacted, so each offset should have its record. These are lost, or unreadable."
-        findings.append(Finding("gaps", "offsets that are missing", meaning, long, longs))
+    if missing:
+        findings.append(Finding("gaps", "offsets that are missing", LOST, missing, _gap_examples(lost)))
+    if markers:
+        findings.append(_maybe_note("offsets of transaction markers", MARKER, markers, marked, strict))
+    if unknown:
+        rest = [gap for gap, count in looked_at if count is None]
+        findings.append(_maybe_note("offsets without a record", NOT_LOOKED_AT, unknown, rest, strict))
     return findings
+
+
+def _archive_gaps(gaps: list[Row], total: int, many: int, *, strict: bool) -> list[Finding]:
+    """An archive does not say what stood at an offset: only many in a row can be told from markers."""
+    long = [gap for gap in gaps if gap["offsets"] > MARKERS_IN_A_ROW]
+    short = [gap for gap in gaps if gap["offsets"] <= MARKERS_IN_A_ROW]
+    findings = []
+    if many:
+        findings.append(Finding("gaps", "offsets that are missing", MANY_IN_A_ROW, many, _gap_examples(long)))
+    if total > many:
+        findings.append(_maybe_note("offsets without a record", CANNOT_TELL, total - many, short, strict))
+    return findings
+
+
+def _maybe_note(title: str, meaning: str, count: int, gaps: list[Row], strict: bool) -> Finding:
+    return Finding("gaps", title, meaning, count, _gap_examples(gaps), is_note=not strict)
 
 
 # ---- duplicates

@@ -56,7 +56,9 @@ def _add_checks(group: Any) -> None:
     group.add_argument(
         "--checks", type=_checks, default=CHECKS, metavar=",".join(CHECKS), help="only these (default: all)"
     )
-    group.add_argument("--strict", action="store_true", help="a gap of one offset is a finding, not a marker")
+    group.add_argument(
+        "--strict", action="store_true", help="transactions are no excuse for an offset without a record"
+    )
     identity = group.add_mutually_exclusive_group()
     identity.add_argument("--id-field", metavar="FIELD", help="what makes a record unique, in a JSON value")
     identity.add_argument("--id-header", metavar="NAME", help="what makes a record unique, in a header")

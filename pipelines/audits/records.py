@@ -27,7 +27,13 @@ class Side:
     spans: dict[int, range]
     """By partition: the offsets that were looked at."""
     policy: str = "delete"
-    is_archive: bool = False
+    topic: str = ""
+    settings: Mapping[str, str] | None = None
+    """How to reach the topic; None of an archive."""
+
+    @property
+    def is_archive(self) -> bool:
+        return self.settings is None
 
     @property
     def is_compacted(self) -> bool:
@@ -74,7 +80,7 @@ def topic_side(spark: SparkSession, settings: Mapping[str, str], topic: str, par
         rows = read_rows(spark, settings, read, fail_on_data_loss=False)
     else:
         rows = spark.createDataFrame([], "key binary, value binary, " + _REST)
-    return Side(name=name, frame=_reduced(rows, extras), spans=spans, policy=policy)
+    return Side(name=name, frame=_reduced(rows, extras), spans=spans, policy=policy, topic=topic, settings=settings)
 
 
 _REST = (
@@ -135,7 +141,7 @@ def archive_side(spark: SparkSession, folder: str, topic: str, part: Range, extr
     frame = _reduced(rows, extras)
     ends = rows.groupBy("partition").agg(F.min("offset").alias("first"), F.max("offset").alias("last")).collect()
     spans = {row["partition"]: range(row["first"], row["last"] + 1) for row in ends}
-    return Side(name=path, frame=frame, spans=dict(sorted(spans.items())), is_archive=True)
+    return Side(name=path, frame=frame, spans=dict(sorted(spans.items())))
 
 
 def _reduced(rows: DataFrame, extras: Extras) -> DataFrame:

@@ -11,6 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines import archive, audit
@@ -26,8 +27,8 @@ Found = dict[str, dict[str, Any]]
 class Audit:
     """An audit on the shared session, and what it wrote as JSON."""
 
-    def __init__(self, spark: SparkSession, broker: BrokerProcess, folder: Path) -> None:
-        self.spark, self.bootstrap_servers = spark, broker.bootstrap_servers
+    def __init__(self, spark: SparkSession, bootstrap_servers: str, folder: Path) -> None:
+        self.spark, self.bootstrap_servers = spark, bootstrap_servers
         self.json, self.html = folder / "audit.json", folder / "audit.html"
 
     def options(self, *words: str) -> argparse.Namespace:
@@ -47,7 +48,7 @@ class Audit:
 
 @pytest.fixture
 def auditing(spark: SparkSession, broker: BrokerProcess, tmp_path: Path) -> Audit:
-    return Audit(spark, broker, tmp_path)
+    return Audit(spark, broker.bootstrap_servers, tmp_path)
 
 
 def record(n: int, **more: Any) -> Record:
@@ -162,9 +163,17 @@ def test_the_gaps_of_a_compacted_topic_are_a_note(spark: SparkSession, tmp_path:
         while len(read(broker.bootstrap_servers, "latest")) > 6:
             assert time.monotonic() < deadline, "the topic is not compacted"
             time.sleep(0.05)
-        auditing = Audit(spark, broker, tmp_path)
+        auditing = Audit(spark, broker.bootstrap_servers, tmp_path)
         assert auditing.run("--topic", "latest") == 0
         [note] = auditing.report()["findings"]
+        # As if it had never been compacted: then somebody has lost them.
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        entry = ConfigEntry("cleanup.policy", "delete", incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, "latest", incremental_configs=[entry])
+        admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
+        assert auditing.run("--topic", "latest") == audit.FOUND
+        lost = auditing.found()["offsets that are missing"]
+    assert (lost["count"], lost["examples"]) == (2, note["examples"])
     assert (note["title"], note["count"]) == ("offsets without a record", 2)
     assert [(each["from_offset"], each["to_offset"]) for each in note["examples"]] == [(1, 1), (3, 3)]
     assert "cleanup.policy=compact" in capsys.readouterr().out
