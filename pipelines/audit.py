@@ -34,7 +34,8 @@ def run(spark: SparkSession, options: argparse.Namespace) -> int:
         until_ms=options.until,
     )
     source = _source(spark, options, part, extras)
-    copy = _copy(spark, options, source) if has_copy(options) else None
+    # The same offsets of the copy, whatever times stand there.
+    copy = _copy(spark, options, Range(spans=source.spans) if is_part(options) else Range()) if has_copy(options) else None
     if options.dry_run:
         _print_plan(source, copy)
         return 0
@@ -52,12 +53,7 @@ def _source(spark: SparkSession, options: argparse.Namespace, part: Range, extra
     return topic_side(spark, common.kafka_settings(options), options.topic, part, extras)
 
 
-def _copy(spark: SparkSession, options: argparse.Namespace, source: Side) -> Side:
-    """A part of the topic is compared with the same offsets of the copy, whatever times stand there."""
-    part = Range()
-    if is_part(options):
-        name = options.topic if options.copy_topic is None else options.copy_topic
-        part = Range.of_spans(name, source.spans)
+def _copy(spark: SparkSession, options: argparse.Namespace, part: Range) -> Side:
     if options.copy_archive is not None:
         return archive_side(spark, options.copy_archive, options.topic, part, Extras())
     settings = common.kafka_settings(options)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -46,13 +47,8 @@ class Range:
     ending: str = "latest"
     since_ms: int | None = None
     until_ms: int | None = None
-
-    @staticmethod
-    def of_spans(topic: str, spans: Mapping[int, range]) -> "Range":
-        return Range(
-            starting=json.dumps({topic: {str(number): span.start for number, span in spans.items()}}),
-            ending=json.dumps({topic: {str(number): span.stop for number, span in spans.items()}}),
-        )
+    spans: Mapping[int, range] | None = None
+    """These offsets instead, and nothing of partitions that are not named."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,17 +87,38 @@ _REST = (
 def topic_spans(cluster: Cluster, topic: str, part: Range) -> dict[int, range]:
     begin = _of(cluster.begin_offsets([topic]))
     end = _of(cluster.end_offsets([topic]))
-    first, last = dict(begin), dict(end)
+    since, until = begin, end
     if part.since_ms is not None:
-        first = _of(cluster.offsets_at([topic], part.since_ms))
+        since = _of(cluster.offsets_at([topic], part.since_ms))
     if part.until_ms is not None:
-        last = _of(cluster.offsets_at([topic], part.until_ms))
-    for wanted, named in ((first, part.starting), (last, part.ending)):
-        for number, offset in _named(named, topic).items():
-            if number not in begin:
-                raise Failure(f"{topic} has no partition {number}")
-            wanted[number] = {-2: begin[number], -1: end[number]}.get(offset, offset)
-    return {n: range(max(first[n], begin[n]), max(first[n], begin[n], min(last[n], end[n]))) for n in sorted(begin)}
+        until = _of(cluster.offsets_at([topic], part.until_ms))
+    for number in (*_named(part.starting, topic), *_named(part.ending, topic)):
+        if number not in begin:
+            raise Failure(f"{topic} has no partition {number}")
+    there = {number: range(begin[number], end[number]) for number in sorted(begin)}
+    return _wanted(there, since, until, topic, part)
+
+
+def _wanted(
+    there: Mapping[int, range], since: Mapping[int, int], until: Mapping[int, int], topic: str, part: Range
+) -> dict[int, range]:
+    """The offsets of each partition that are looked at: none, if they would end before they begin."""
+    if part.spans is not None:
+        return {number: _inside(part.spans.get(number, range(0)), span) for number, span in there.items()}
+    first, last = {**since, **_named(part.starting, topic)}, {**until, **_named(part.ending, topic)}
+    return {
+        number: _inside(range(_offset(first[number], span), _offset(last[number], span)), span)
+        for number, span in there.items()
+    }
+
+
+def _offset(named: int, there: range) -> int:
+    return {-2: there.start, -1: there.stop}.get(named, named)
+
+
+def _inside(wanted: range, there: range) -> range:
+    start = max(wanted.start, there.start)
+    return range(start, max(start, min(wanted.stop, there.stop)))
 
 
 def _of(offsets: Mapping[tuple[str, int], int]) -> dict[int, int]:
@@ -129,19 +146,36 @@ def archive_side(spark: SparkSession, folder: str, topic: str, part: Range, extr
         raise Failure(f"{path} holds no archive of {topic}: {innermost(error)}") from error
     if missing := ARCHIVE_COLUMNS - set(rows.columns):
         raise Failure(f"{path} is not an archive: it has no column {', '.join(sorted(missing))}")
-    if part.since_ms is not None:
-        rows = rows.filter(F.unix_millis("timestamp") >= part.since_ms)
-    if part.until_ms is not None:
-        rows = rows.filter(F.unix_millis("timestamp") < part.until_ms)
-    for text, starts in ((part.starting, True), (part.ending, False)):
-        for number, offset in _named(text, topic).items():
-            if offset >= 0:
-                inside = F.col("offset") >= offset if starts else F.col("offset") < offset
-                rows = rows.filter((F.col("partition") != number) | inside)
-    frame = _reduced(rows, extras)
-    ends = rows.groupBy("partition").agg(F.min("offset").alias("first"), F.max("offset").alias("last")).collect()
-    spans = {row["partition"]: range(row["first"], row["last"] + 1) for row in ends}
-    return Side(name=path, frame=frame, spans=dict(sorted(spans.items())))
+    spans = _archive_spans(rows, topic, part)
+    # A partition at a time, because offsets of others say nothing.
+    looked_at = [
+        (F.col("partition") == number) & F.col("offset").between(span.start, span.stop - 1)
+        for number, span in spans.items()
+        if span
+    ]
+    rows = rows.filter(reduce(lambda one, other: one | other, looked_at, F.lit(False)))
+    return Side(name=path, frame=_reduced(rows, extras), spans=spans)
+
+
+def _archive_spans(rows: DataFrame, topic: str, part: Range) -> dict[int, range]:
+    """Times become offsets as a broker makes them: from the first record that is not older on, up to the first."""
+    time_ms, offset = F.unix_millis("timestamp"), F.col("offset")
+    after = F.max("offset") + 1
+    found = (
+        rows.groupBy("partition")
+        .agg(
+            F.min("offset").alias("first"),
+            after.alias("end"),
+            F.coalesce(F.min(F.when(time_ms >= F.lit(part.since_ms), offset)), after).alias("since"),
+            F.coalesce(F.min(F.when(time_ms >= F.lit(part.until_ms), offset)), after).alias("until"),
+        )
+        .orderBy("partition")
+        .collect()
+    )
+    there = {row["partition"]: range(row["first"], row["end"]) for row in found}
+    since = {row["partition"]: row["first" if part.since_ms is None else "since"] for row in found}
+    until = {row["partition"]: row["end" if part.until_ms is None else "until"] for row in found}
+    return _wanted(there, since, until, topic, part)
 
 
 def _reduced(rows: DataFrame, extras: Extras) -> DataFrame:

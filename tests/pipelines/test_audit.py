@@ -15,7 +15,9 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines import archive, audit
+from barnabas.pipelines.audits.records import ARCHIVE_COLUMNS
 from barnabas.pipelines.shared.failure import Failure
+from barnabas.pipelines.shared.kafka_rows import read_rows
 from tests.pipelines.records import TIMEOUT_S, Record, create_topic, produce, read
 from tests.processes.broker_process import BrokerProcess
 
@@ -177,6 +179,34 @@ def test_the_gaps_of_a_compacted_topic_are_a_note(spark: SparkSession, tmp_path:
     assert (note["title"], note["count"]) == ("offsets without a record", 2)
     assert [(each["from_offset"], each["to_offset"]) for each in note["examples"]] == [(1, 1), (3, 3)]
     assert "cleanup.policy=compact" in capsys.readouterr().out
+
+
+def test_a_range_of_time_is_the_same_offsets_of_an_archive_as_of_its_topic(
+    auditing: Audit, spark: SparkSession, new_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic, smaller = new_topic(3), new_topic(1)
+    seconds = [0, 30, 10, 50, 20, 60, 40, 90, 5]  # 1 to 6 are the part: from the first at 25 or later to one at 80
+    records = [Record(b"%d" % n, b"v", (), NOON_MS + 1000 * n) for n in seconds]
+    early = [Record(b"early", b"v", (), NOON_MS + n, partition=1) for n in range(5)]
+    produce(auditing.bootstrap_servers, topic, records + early)
+    produce(auditing.bootstrap_servers, smaller, records)
+    settings = {"kafka.bootstrap.servers": auditing.bootstrap_servers}
+    rows = read_rows(spark, settings, {(topic, 0): range(9), (topic, 1): range(5)}, fail_on_data_loss=True)
+    rows.select(*ARCHIVE_COLUMNS).write.parquet(str(tmp_path / "archive" / f"topic={topic}"))
+    part = ("--since", str(NOON_MS + 25_000), "--until", str(NOON_MS + 80_000), "--checks", "gaps")
+    sides = ("--topic", topic), ("--topic", topic, "--archive", str(tmp_path / "archive"))
+    for words in sides:
+        assert auditing.run(*words, "--copy-topic", topic, *part) == 0
+        assert auditing.found() == {}
+        spans = [
+            (each["first_offset"], each["end_offset"], each["records"]) for each in auditing.report()["partitions"]
+        ]
+        assert spans[:2] == [(1, 7, 6), (5, 5, 0)]
+
+    for words in sides:
+        assert auditing.run(*words, "--copy-topic", smaller, *part) == audit.FOUND
+        [title] = auditing.found()
+        assert title.endswith("partitions, the copy 1")
 
 
 def test_a_dry_run_says_what_would_be_read(auditing: Audit, new_topic: Callable[..., str], capsys: Any) -> None:
