@@ -33,9 +33,14 @@ def run(spark: SparkSession, options: argparse.Namespace) -> int:
         since_ms=options.since,
         until_ms=options.until,
     )
+    copy = None
+    if has_copy(options) and not is_part(options):
+        # Before the source: of two ends of a copy that is being written, the later one has records of the time between.
+        copy = _copy(spark, options, Range())
     source = _source(spark, options, part, extras)
-    # The same offsets of the copy, whatever times stand there.
-    copy = _copy(spark, options, Range(spans=source.spans) if is_part(options) else Range()) if has_copy(options) else None
+    if has_copy(options) and is_part(options):
+        # The same offsets of the copy, whatever times stand there.
+        copy = _copy(spark, options, Range(spans=source.spans))
     if options.dry_run:
         _print_plan(source, copy)
         return 0

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines import archive, audit
-from barnabas.pipelines.audits.records import ARCHIVE_COLUMNS
+from barnabas.pipelines.audits.records import ARCHIVE_COLUMNS, Side
 from barnabas.pipelines.shared.failure import Failure
 from barnabas.pipelines.shared.kafka_rows import read_rows
 from tests.pipelines.records import TIMEOUT_S, Record, create_topic, produce, read
@@ -151,6 +151,23 @@ def test_numbers_ids_and_a_range_of_time(auditing: Audit, new_topic: Callable[..
         "records before which a seq is missing": "key-10",
     }
     assert auditing.report()["records"] == 140
+
+
+def test_a_record_that_is_copied_while_the_audit_begins_is_not_only_in_the_copy(
+    auditing: Audit, new_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, copy = new_topic(1), new_topic(1)
+    looked_at = audit.topic_side
+
+    def side_of_a_busy_topic(*given: Any) -> Side:
+        side = looked_at(*given)
+        for each in (topic, copy):
+            produce(auditing.bootstrap_servers, each, [Record(b"k", b"v", (), NOON_MS)])
+        return side
+
+    monkeypatch.setattr(audit, "topic_side", side_of_a_busy_topic)
+    assert auditing.run("--topic", topic, "--copy-topic", copy, "--match", "offsets") == audit.FOUND
+    assert list(auditing.found()) == ["records at the end that are not in the copy"]
 
 
 def test_the_gaps_of_a_compacted_topic_are_a_note(spark: SparkSession, tmp_path: Path, capsys: Any) -> None:
