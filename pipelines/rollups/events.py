@@ -4,6 +4,7 @@ Everything is an expression of Spark SQL: what runs on executors is Spark alone.
 """
 
 import re
+import secrets
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
@@ -63,10 +64,16 @@ def parse(records: DataFrame, form: EventFormat) -> DataFrame:
     """The records, with `event_time`, `key_0`…, `number_0`…, `distinct_0`…, and a `reason` if they cannot be used."""
     fields = [form.time, *form.keys, *form.numbers, *form.distinct]
     text = F.col("value").cast("string")
-    # In brackets, because Spark's reader stops after the first value and would not see what follows it.
-    events = F.from_json(F.concat(F.lit("["), text, F.lit("]")), ArrayType(_schema(fields)), _STRICT_JSON)
+    # In a list, because Spark's reader stops after the first value and would not see what follows it. Nobody can close
+    # the list for us: its last element has a name that no value knows.
+    end = secrets.token_hex(16)
+    listed = F.concat(F.lit("["), text, F.lit(f',{{"{end}":""}}]'))
+    schema = _schema([*fields, EventField(end, (end,))])
+    found = F.col("events")
+    is_one = (F.size(found) == 2) & F.element_at(found, -1).getField(end).isNotNull()
+    one = records.withColumn("events", F.from_json(listed, ArrayType(schema), _STRICT_JSON))
+    one = one.withColumn("events", F.when(is_one, F.slice(found, 1, 1)))
     # explode keeps the optimizer from parsing again for each column: it moves no expression past it.
-    one = records.withColumn("events", events).withColumn("events", F.when(F.size("events") == 1, F.col("events")))
     parsed = one.select(*records.columns, F.explode_outer("events").alias("event"))
     columns = {
         "event_time": _time(form),

@@ -41,6 +41,9 @@ OTHERS = [
     ("{'at': 1763294400}", NOT_JSON),
     ('{"at": 1763294400}{"at": 1763294400}', NOT_JSON),  # Spark's reader alone would take the first
     ('{"at": 1763294400}, {"at": 1763294400}', NOT_JSON),
+    ('{"at": 1763294400, "user": {"id": "u"}}] rubbish', NOT_JSON),  # closes the list that Spark is given
+    ('{"at": 1763294400, "user": {"id": "u"}}, {}]', NOT_JSON),
+    ('{"at": 1763294400, "user": {"id": "u"}},', NOT_JSON),
     ('{"at": 1763294400, "ms": NaN}', NOT_JSON),
     ('{"user": {"id": "u"}}', NO_TIME),
     ('{"at": null, "user": {"id": "u"}}', NO_TIME),
