@@ -145,7 +145,7 @@ def _fixed(options: argparse.Namespace) -> dict[str, str]:
 
     def text(value: Any) -> str:
         if isinstance(value, timedelta):
-            return f"{value.total_seconds():g}s"
+            return f"{value.total_seconds():.6f}".rstrip("0").rstrip(".") + "s"
         return ",".join(str(each) for each in value) if isinstance(value, list | tuple) else str(value)
 
     given = {name: getattr(options, name) for name in names}

@@ -1,4 +1,4 @@
-"""Files of windows beside a checkpoint that has lost what they were made by."""
+"""What a checkpoint and an output note of each other, and what happens if one of them has lost it."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines.rollups.batch_notes import BatchNotes
+from barnabas.pipelines.rollups.options import make_parser, rollup_of
 from barnabas.pipelines.rollups.output import ParquetOutput
 from barnabas.pipelines.shared.failure import Failure
 from barnabas.pipelines.shared.folder import LocalFolder
@@ -72,6 +73,15 @@ def test_a_batch_that_is_planned_anew_while_the_job_runs_is_refused(output: Outp
     with pytest.raises(Failure, match="windows of another batch 1"):
         running.holds(1)
     running.close()
+
+
+@pytest.mark.parametrize(
+    ("window", "noted"),
+    [("1h", "3600s"), ("3600001ms", "3600.001s"), ("30d", "2592000s"), ("250ms", "0.25s"), ("100d", "8640000s")],
+)
+def test_a_duration_is_noted_to_the_millisecond(window: str, noted: str) -> None:
+    words = ["--bootstrap-servers", "-", "--topic", "t", "--checkpoint", "c", "--output", "o", "--time-field", "at"]
+    assert rollup_of(make_parser().parse_args([*words, "--window", window])).fixed["--window"] == noted
 
 
 def test_notes_that_spark_has_removed_are_not_missed(output: Output) -> None:
