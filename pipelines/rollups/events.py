@@ -5,6 +5,7 @@ Everything is an expression of Spark SQL: what runs on executors is Spark alone.
 
 import re
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
@@ -59,16 +60,23 @@ class EventFormat:
     distinct: tuple[EventField, ...] = ()
     max_ahead: timedelta = timedelta(days=1)
 
+    @property
+    def fields(self) -> tuple[EventField, ...]:
+        return (self.time, *self.keys, *self.numbers, *self.distinct)
+
+    def check(self) -> None:
+        """Whether all fields can be asked for at once."""
+        _schema(self.fields)
+
 
 def parse(records: DataFrame, form: EventFormat) -> DataFrame:
     """The records, with `event_time`, `key_0`…, `number_0`…, `distinct_0`…, and a `reason` if they cannot be used."""
-    fields = [form.time, *form.keys, *form.numbers, *form.distinct]
     text = F.col("value").cast("string")
     # In a list, because Spark's reader stops after the first value and would not see what follows it. Nobody can close
     # the list for us: its last element has a name that no value knows.
     end = secrets.token_hex(16)
     listed = F.concat(F.lit("["), text, F.lit(f',{{"{end}":""}}]'))
-    schema = _schema([*fields, EventField(end, (end,))])
+    schema = _schema([*form.fields, EventField(end, (end,))])
     found = F.col("events")
     is_one = (F.size(found) == 2) & F.element_at(found, -1).getField(end).isNotNull()
     one = records.withColumn("events", F.from_json(listed, ArrayType(schema), _STRICT_JSON))
@@ -85,7 +93,7 @@ def parse(records: DataFrame, form: EventFormat) -> DataFrame:
     return parsed.withColumn("reason", _reason(form, text)).drop("event")
 
 
-def _schema(fields: list[EventField]) -> StructType:
+def _schema(fields: Sequence[EventField]) -> StructType:
     """Every wanted field as text: so a wrong type can be told from a field that is missing."""
     tree: dict[str, object] = {}
     for field in fields:
@@ -101,6 +109,11 @@ def _schema(fields: list[EventField]) -> StructType:
 
 
 def _struct(tree: dict[str, object]) -> StructType:
+    spelled: dict[str, str] = {}
+    for name in tree:
+        if spelled.setdefault(name.lower(), name) != name:
+            raise Failure(f"{spelled[name.lower()]} and {name} differ in case only, and Spark takes them for one field")
+
     def kind(below: object) -> DataType:
         return _struct(below) if isinstance(below, dict) else StringType()
 
@@ -150,6 +163,7 @@ def _reason(form: EventFormat, text: Column) -> Column:
     is_object = F.trim(text).startswith("{")
     reason = (
         F.when(F.col("value").isNull(), "the record has no value")
+        .when(~_is_utf8(text), "the value is not UTF-8")
         .when(F.col("event").isNull() & ~is_object, "the value is not a JSON object")
         .when(F.col("event").isNull(), "the value is not JSON")
         .when(time.isNull(), f"time field {form.time.label} is missing")
@@ -162,6 +176,11 @@ def _reason(form: EventFormat, text: Column) -> Column:
         wrong = _text_of(field).isNotNull() & F.col(f"number_{n}").isNull()
         reason = reason.when(wrong, f"value field {field.label} is not a number")
     return reason
+
+
+def _is_utf8(text: Column) -> Column:
+    """Java puts the same character in the place of whatever is not: different keys would become one."""
+    return F.format_string("%s", text) == text
 
 
 def _too_far_ahead(form: EventFormat) -> Column:

@@ -111,6 +111,7 @@ def rollup_of(options: argparse.Namespace) -> Rollup:
         distinct=_fields(options.distinct_field),
         max_ahead=options.max_ahead,
     )
+    form.check()
     if options.session is not None and not form.keys:
         raise Failure("--session needs a --key-field: a session is the session of somebody")
     windows = Windows(length=options.window, slide=options.slide, gap=options.session)

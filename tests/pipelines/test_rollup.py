@@ -249,6 +249,7 @@ def test_a_dry_run_tells_the_plan_and_changes_nothing(
     [
         (["--output-topic", "nowhere"], "there is no topic nowhere: create it"),
         (["--key-field", "whole=user"], "user is asked for itself and has fields"),
+        (["--key-field", "mine=AMOUNT"], "AMOUNT and amount differ in case only"),
         (["--key-field", "amount_sum"], "two columns would be called amount_sum"),
         (["--slide", "2m"], "--slide needs a --window that is at least as long"),
         (["--dead-letter-late"], "needs a --dead-letter-topic"),
@@ -264,3 +265,4 @@ def test_what_cannot_work_is_said_before_anything_is_read(
 ) -> None:
     with pytest.raises(Failure, match=said):
         Job(spark, broker, new_topic(1), tmp_path, "--window", "1m").once(*words)
+    assert list(tmp_path.iterdir()) == [], "a checkpoint would hold the wrong options"

@@ -73,6 +73,27 @@ def test_a_value_is_an_event_or_has_a_reason_why_not(spark: SparkSession) -> Non
     assert {value: found[value]["reason"] for value, _ in OTHERS} == dict(OTHERS)
 
 
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        (b"\xff\xfe", "the value is not UTF-8"),
+        (b"\xc3", "the value is not UTF-8"),  # cut off
+        (b"\xed\xa0\x80", "the value is not UTF-8"),  # half of a pair
+        ("\ufffd\U0001f375ü".encode(), None),  # the character that stands for a wrong one may be meant
+    ],
+)
+def test_bytes_that_are_not_utf8_are_no_key(spark: SparkSession, key: bytes, reason: str | None) -> None:
+    value = bytearray(b'{"at": 1763294400, "user": {"id": "%s"}}' % key)
+    frame = spark.createDataFrame([(value, WRITTEN)], "value binary, timestamp timestamp")
+    assert parse(frame, FORM).collect()[0]["reason"] == reason
+
+
+def test_fields_that_differ_in_case_only_are_refused() -> None:
+    form = EventFormat(time=event_field("at"), keys=(event_field("a.id"),), distinct=(event_field("a.ID"),))
+    with pytest.raises(Failure, match="id and ID differ in case only"):
+        form.check()
+
+
 def test_a_format_that_is_named_leaves_nothing_to_guess(spark: SparkSession) -> None:
     value = bytearray(b'{"at": 1763294400, "user": {"id": "u"}}')
     frame = spark.createDataFrame([(value, WRITTEN)], "value binary, timestamp timestamp")
