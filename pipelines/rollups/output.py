@@ -1,5 +1,6 @@
 """Gives out windows: to Parquet exactly once, to a topic at least once under keys that stay the same."""
 
+import errno
 import json
 import re
 import uuid
@@ -16,6 +17,7 @@ from barnabas.pipelines.shared.folder import Folder
 
 OWNER = "_rollup.json"
 LOCK = "_rollup.lock"
+PROBE = "_rollup.probe"
 SETTINGS = "rollup.json"
 FILE = re.compile(r"batch-([0-9]{10,})(?:-([0-9a-f]+))?\.parquet")
 
@@ -83,6 +85,24 @@ class ParquetOutput:
             raise Failure(f"{self.folder.root} is being written by another rollup: stop it first") from None
         self.folder.create(OWNER, json.dumps({"checkpoint": checkpoint_id}))
         self.folder.remove(self._staging)  # of a process that died while it wrote
+        self._check_one_file_system()
+
+    def _check_one_file_system(self) -> None:
+        """Found out by moving a file, because that is what has to work."""
+        self.folder.remove(PROBE)
+        try:
+            self.folder.create(f"{self._staging}/probe", "")
+            self.folder.move(f"{self._staging}/probe", PROBE)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise Failure(f"{self._staging}, where files are prepared, cannot be written: {error}") from error
+            raise Failure(
+                f"{self.folder.root} is a file system of its own, and files are prepared beside it: name a folder in "
+                f"it, for example {self.folder.root}/windows"
+            ) from None
+        finally:
+            self.folder.remove(self._staging)
+        self.folder.remove(PROBE)
 
     def close(self) -> None:
         if self._lock is not None:

@@ -1,5 +1,6 @@
 """What a checkpoint and an output note of each other, and what happens if one of them has lost it."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from barnabas.pipelines.rollups.options import make_parser, rollup_of
 from barnabas.pipelines.rollups.output import ParquetOutput
 from barnabas.pipelines.shared.failure import Failure
 from barnabas.pipelines.shared.folder import LocalFolder
+from tests.pipelines.archives import WatchedFolder
 
 ID = "checkpoint"
 
@@ -73,6 +75,19 @@ def test_a_batch_that_is_planned_anew_while_the_job_runs_is_refused(output: Outp
     with pytest.raises(Failure, match="windows of another batch 1"):
         running.holds(1)
     running.close()
+
+
+def test_an_output_on_another_file_system_than_its_staging_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    def mounted(step: str) -> None:
+        if step.startswith("before move"):
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    folder = WatchedFolder(LocalFolder(str(tmp_path / "out")), mounted)
+    output = ParquetOutput(folder, BatchNotes(LocalFolder(str(tmp_path / "checkpoint"))))
+    with pytest.raises(Failure, match=r"out is a file system of its own, .* name a folder in it, for example .*/out/"):
+        output.open(ID)
+    output.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 @pytest.mark.parametrize(
