@@ -9,10 +9,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from barnabas.pipelines.parquet.archive_log import ArchiveLog
 from barnabas.pipelines.shared.cluster import Cluster
 from barnabas.pipelines.shared.explain import innermost
 from barnabas.pipelines.shared.failure import Failure
 from barnabas.pipelines.shared.files import Files
+from barnabas.pipelines.shared.folder import folder_of
 from barnabas.pipelines.shared.kafka_rows import read_rows
 
 KEY_PREFIX_BYTES = 48
@@ -139,7 +141,10 @@ def archive_side(spark: SparkSession, folder: str, topic: str, part: Range, extr
     files = Files(spark, folder)
     path = files.path(f"topic={topic}")
     if not files.exists(path):
-        raise Failure(f"{files.root} holds no archive of {topic}: name the --output of the archive job")
+        if not _is_archived(files, topic):
+            raise Failure(f"{files.root} holds no archive of {topic}: name the --output of the archive job")
+        rows = spark.createDataFrame([], "key binary, value binary, " + _REST)
+        return Side(name=f"{path} (no records)", frame=_reduced(rows, extras), spans={})
     try:
         rows = spark.read.parquet(path)
     except AnalysisException as error:
@@ -155,6 +160,12 @@ def archive_side(spark: SparkSession, folder: str, topic: str, part: Range, extr
     ]
     rows = rows.filter(reduce(lambda one, other: one | other, looked_at, F.lit(False)))
     return Side(name=path, frame=_reduced(rows, extras), spans=spans)
+
+
+def _is_archived(files: Files, topic: str) -> bool:
+    """An archive has a folder of a topic from its first record on, and knows of the topic before."""
+    latest = ArchiveLog(folder_of(files)).latest()
+    return latest is not None and topic in latest.state.topics
 
 
 def _archive_spans(rows: DataFrame, topic: str, part: Range) -> dict[int, range]:

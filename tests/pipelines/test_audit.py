@@ -16,8 +16,11 @@ from pyspark.sql import SparkSession
 
 from barnabas.pipelines import archive, audit
 from barnabas.pipelines.audits.records import ARCHIVE_COLUMNS, Side
+from barnabas.pipelines.parquet.archive_log import ArchiveLog
 from barnabas.pipelines.shared.failure import Failure
+from barnabas.pipelines.shared.folder import LocalFolder
 from barnabas.pipelines.shared.kafka_rows import read_rows
+from barnabas.pipelines.shared.position import TopicState
 from tests.pipelines.records import TIMEOUT_S, Record, create_topic, produce, read
 from tests.processes.broker_process import BrokerProcess
 
@@ -234,9 +237,17 @@ def test_a_dry_run_says_what_would_be_read(auditing: Audit, new_topic: Callable[
     assert not auditing.json.exists()
 
 
-def test_an_empty_topic_is_well(auditing: Audit, new_topic: Callable[..., str]) -> None:
-    assert auditing.run("--topic", new_topic(1)) == 0
-    assert auditing.report()["records"] == 0
+def test_an_empty_topic_is_well_and_so_is_its_archive(
+    auditing: Audit, new_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic, folder = new_topic(1), tmp_path / "archive"
+    nothing_yet = {topic: TopicState("id", {0: 0})}
+    ArchiveLog(LocalFolder(str(folder))).append("run", None, (), nothing_yet, 0)
+    for words in ((), ("--archive", str(folder)), ("--copy-archive", str(folder))):
+        assert auditing.run("--topic", topic, *words) == 0
+        assert (auditing.report()["records"], auditing.found()) == (0, {})
+    with pytest.raises(Failure, match="holds no archive of another"):
+        auditing.run("--topic", "another", "--archive", str(folder))
 
 
 @pytest.mark.parametrize(
