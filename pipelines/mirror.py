@@ -101,7 +101,7 @@ def _round(mirror: Mirror, given: argparse.Namespace, starting_offsets: str) -> 
 
 
 def _starting_offsets(mirror: Mirror, given: argparse.Namespace) -> str:
-    return "earliest" if mirror.state.topics else str(given.starting_offsets)
+    return str(given.starting_offsets) if mirror.writer.states.is_new else "earliest"
 
 
 # ---- setting up

@@ -93,9 +93,9 @@ class ExactWriter:
             places = topics[name].places if name in topics else {}
             place = Place(beginning.first, begins[name, partition])
             topics[name] = TopicState(beginning.source, beginning.source_id, ids[name], {**places, partition: place})
-        self.state = replace(self.state, topics=topics)
-        if held:
-            self._compare({key: new[key].until for key in held})
+        # Where a topic begins is decided once: what comes before the first chunk is not passed over by the next run.
+        self._save(replace(self.state, topics=topics, writing={key: new[key].until for key in held}))
+        self.resume()
 
     def held(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Those of the target's partitions that hold records."""

@@ -88,7 +88,7 @@ class Mirror:
                 self.new_topics.create(name, topic.name)
             elif sight.targets[name].partitions < topic.partitions:
                 self.target.create_partitions(name, topic.partitions)
-        if new:
+        if new or self.writer.states.is_new:  # also without a topic: those that appear later are copied whole
             self.writer.begin(new, adopt=self.adopt)
 
     def new_partitions(self, sight: Sight, starting_offsets: str) -> dict[TopicPartition, Beginning]:

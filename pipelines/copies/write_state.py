@@ -62,6 +62,11 @@ class StateLog:
         self._log = CommitLog(folder, "state")
         self._number = 0
 
+    @property
+    def is_new(self) -> bool:
+        """No run has come as far as to save a state."""
+        return self._number == 0
+
     @contextmanager
     def held(self) -> Iterator[None]:
         """Where the file system has locks, a second run is refused at once."""

@@ -163,6 +163,28 @@ def test_a_stranger_at_the_target_stops_the_mirror_and_the_topic_can_be_started_
     mirroring.copied("quiet")
 
 
+def test_latest_is_decided_once_and_what_comes_later_or_is_started_over_is_copied_whole(mirroring: Mirroring) -> None:
+    latest = ("--topic-pattern", "decided-.*", "--starting-offsets", "latest")
+    create_topic(mirroring.source, "decided-a")
+    produce(mirroring.source, "decided-a", numbered(5))
+    mirroring.run(*latest)
+    produce(mirroring.source, "decided-a", numbered(2, 5))
+    mirroring.run(*latest)
+    assert [record.value for record in read(mirroring.target, "decided-a")] == [b"5", b"6"]
+    delete_topic(mirroring.target, "decided-a")
+    mirroring.run(*latest, "--start-over", "decided-a")
+    mirroring.copied("decided-a")
+
+
+def test_a_first_run_that_finds_no_topic_is_the_first_all_the_same(mirroring: Mirroring) -> None:
+    latest = ("--topic-pattern", "later-.*", "--starting-offsets", "latest")
+    mirroring.run(*latest)
+    create_topic(mirroring.source, "later-a")
+    produce(mirroring.source, "later-a", numbered(5))
+    mirroring.run(*latest)
+    mirroring.copied("later-a")
+
+
 def test_a_source_topic_that_was_made_again_stops_the_mirror(mirroring: Mirroring) -> None:
     create_topic(mirroring.source, "again")
     produce(mirroring.source, "again", numbered(10))
