@@ -109,8 +109,7 @@ def _starting_offsets(mirror: Mirror, given: argparse.Namespace) -> str:
 
 def _open(spark: SparkSession, given: argparse.Namespace, states: StateLog, stack: ExitStack) -> Mirror:
     # Consumers are kept for the next chunk by the name of their group, which they make no other use of.
-    own = {"kafka.isolation.level": "read_committed", "kafka.group.id": f"barnabas-mirror-{uuid.uuid4()}"}
-    reading = {**own, **options.kafka_settings(given)}
+    reading = {"kafka.group.id": f"barnabas-mirror-{uuid.uuid4()}", **options.kafka_settings(given)}
     writing = target_settings(given)
     source, target = _connected(spark, reading, given, stack), _connected(spark, writing, given, stack)
     about = {"job": "mirror", "source": source.cluster_id(), "target": target.cluster_id()}

@@ -224,12 +224,14 @@ def _are_offsets(text: str) -> bool:
 # Spark reads offsets that are there already, and asks for a partition's ends when its consumer has sent the next fetch:
 # a broker answers in order, so every task would wait the half second that a fetch of nothing takes.
 NO_WAIT = {"kafka.fetch.max.wait.ms": "20"}
+# What was aborted was never said. Kafka's own default for consumers is another.
+COMMITTED = {"kafka.isolation.level": "read_committed"}
 
 
 def kafka_settings(options: argparse.Namespace) -> dict[str, str]:
-    """Options of Spark's Kafka source and sink that say how to reach the cluster."""
+    """Options of Spark's Kafka source and sink that say how to reach the cluster, and which of its records to read."""
     given = {f"kafka.{key.removeprefix('kafka.')}": value for key, value in options.kafka.items()}
-    return {"kafka.bootstrap.servers": options.bootstrap_servers, **given}
+    return {"kafka.bootstrap.servers": options.bootstrap_servers, **(COMMITTED if _is_stream(options) else {}), **given}
 
 
 def bootstrap_servers(options: argparse.Namespace) -> dict[str, str]:
@@ -244,9 +246,13 @@ def source_settings(options: argparse.Namespace) -> dict[str, str]:
         settings["subscribePattern"] = options.topic_pattern
     else:
         settings["subscribe"] = ",".join(options.topic)
-    if hasattr(options, "starting_offsets"):
+    if _is_stream(options):
         settings["startingOffsets"] = options.starting_offsets
         settings["failOnDataLoss"] = str(options.fail_on_data_loss).lower()
         if options.max_offsets_per_trigger is not None:
             settings["maxOffsetsPerTrigger"] = str(options.max_offsets_per_trigger)
     return settings
+
+
+def _is_stream(options: argparse.Namespace) -> bool:
+    return hasattr(options, "starting_offsets")

@@ -3,11 +3,13 @@
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
+from barnabas.pipelines import archive, table
 from compat_tests.brokers import apache_kafka
 from tests.kafka_jars import kafka_libs
 from tests.pipelines.records import Record, create_topic, produce, read
@@ -43,6 +45,24 @@ def test_committed_records_of_apache_kafka_are_mirrored_and_aborted_ones_are_not
     assert values(mirroring.target, "payments") == [[0, 2, 0], [0, 2, 0]]
 
 
+def test_archives_and_tables_hold_committed_records_unless_told_otherwise(
+    kafka: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    create_topic(kafka, "refunds", 2)
+    transactions(kafka, "refunds", ["commit", "commit", "abort"])
+
+    def output(job: ModuleType, name: str, *words: str) -> list[int]:
+        common = ["--bootstrap-servers", kafka, "--topic", "refunds", "--output", str(tmp_path / name), "--once"]
+        assert job.run(spark, job.make_parser().parse_args([*common, *words])) == 0
+        newest = tmp_path / name / "current" if job is table else tmp_path / name
+        rows = spark.read.parquet(str(newest)).orderBy("partition", "offset").collect()
+        return [int(row["value"]) for row in rows]
+
+    assert output(archive, "archive") == [0, 1, 0, 1]
+    assert output(archive, "all", "--kafka", "isolation.level=read_uncommitted") == [0, 1, 2, 0, 1, 2]
+    assert output(table, "table") == [1]
+
+
 def test_a_compacted_source_is_mirrored_to_apache_kafka_also_if_compaction_goes_on(
     kafka: str, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -71,7 +91,7 @@ def transactions(bootstrap: str, topic: str, outcomes: list[str]) -> None:
     for number, outcome in enumerate(outcomes):
         producer.begin_transaction()
         for partition in (0, 1):
-            producer.produce(topic, b"%d" % number, partition=partition)
+            producer.produce(topic, b"%d" % number, b"key", partition=partition)
         producer.flush(TIMEOUT_S)
         if outcome == "commit":
             producer.commit_transaction(TIMEOUT_S)

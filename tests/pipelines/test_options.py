@@ -46,6 +46,7 @@ def test_without_options_a_stream_reads_everything_in_batches_of_ten_seconds() -
     assert options.source_settings(given) == {
         "kafka.bootstrap.servers": "one:9092,two:9092",
         "kafka.fetch.max.wait.ms": "20",
+        "kafka.isolation.level": "read_committed",
         "subscribe": "a",
         "includeHeaders": "true",
         "startingOffsets": "earliest",
@@ -62,8 +63,14 @@ def test_topics_are_collected_once_each_and_client_settings_reach_source_and_sin
     assert settings["subscribe"] == "a,b,c"
     assert (settings["maxOffsetsPerTrigger"], settings["failOnDataLoss"]) == ("7", "false")
     expected = {"kafka.bootstrap.servers": "one:9092,two:9092", "kafka.security.protocol": "SSL", "kafka.x": "a=b"}
-    assert options.kafka_settings(given) == expected
+    assert options.kafka_settings(given) == {**expected, "kafka.isolation.level": "read_committed"}
     assert expected.items() <= settings.items()
+
+
+@pytest.mark.parametrize("key", ["isolation.level", "kafka.isolation.level"])
+def test_streams_read_what_was_committed_unless_told_otherwise(key: str) -> None:
+    given = parsed("--topic", "a", "--kafka", f"{key}=read_uncommitted")
+    assert options.source_settings(given)["kafka.isolation.level"] == "read_uncommitted"
 
 
 def test_client_settings_come_from_a_file_too_and_the_later_wins(tmp_path: Path) -> None:
