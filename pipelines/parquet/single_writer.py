@@ -15,6 +15,9 @@ from barnabas.pipelines.shared.failure import Failure
 from barnabas.pipelines.shared.folder import Folder
 from barnabas.pipelines.shared.position import Topics
 
+MARKS = {"archive": "_archive", "table": "_table", "rollup": "_rollup.json"}
+"""What each job leaves in its output, and no other."""
+
 
 class Holder(NamedTuple):
     """Who wrote the latest commit."""
@@ -31,7 +34,7 @@ class SingleWriter(ABC):
         self.job = job
         self.own = f"_{job}"
         self.run = uuid.uuid4().hex[:12]
-        self.staging = folder.sibling(f".{folder.root.rpartition('/')[2]}.staging")
+        self.staging = folder.sibling(f".{folder.root.rpartition('/')[2]}.{job}.staging")
         self._lock: IO[str] | None = None
         self._is_new = False
         self._staging_is_needed = False
@@ -59,6 +62,7 @@ class SingleWriter(ABC):
     def holder(self) -> Holder | None: ...
 
     def __enter__(self) -> Self:
+        require_no_other_job(self.folder, self.job)
         self._is_new = not self.folder.exists("")
         self._lock = self._locked()
         if self._lock is not None:
@@ -96,6 +100,7 @@ class SingleWriter(ABC):
 
     def check_unlocked(self) -> None:
         """Leaves nothing behind."""
+        require_no_other_job(self.folder, self.job)
         if self.folder.exists(f"{self.own}/lock") and (lock := self._locked()) is not None:
             lock.close()
 
@@ -112,3 +117,9 @@ class SingleWriter(ABC):
         for name in self.folder.names(self.staging):
             if name != self.run:
                 self.folder.remove(f"{self.staging}/{name}")
+
+
+def require_no_other_job(folder: Folder, job: str) -> None:
+    for other, mark in MARKS.items():
+        if other != job and folder.exists(mark):
+            raise Failure(f"{folder.uri()} is the output of {other}: give {job} an --output of its own")

@@ -36,7 +36,7 @@ class ParquetOutput:
         self._marks: dict[int, str | None] = {}
         """Of the batches whose files are here."""
         # Beside the folder, so that no reader of the folder finds it by any pattern.
-        self._staging = folder.sibling(f".{folder.root.rpartition('/')[2]}.staging")
+        self._staging = folder.sibling(f".{folder.root.rpartition('/')[2]}.rollup.staging")
         self._lock: IO[str] | None = None
 
     def check(self, checkpoint_id: str) -> None:

@@ -85,7 +85,7 @@ def test_every_column_of_every_record_is_kept_for_any_reader(job: Job, new_topic
 
     assert job.once("--dry-run", *words) == 0
     assert not job.output.parent.joinpath("out").exists()
-    assert not job.output.parent.joinpath(".out.staging").exists()
+    assert not job.output.parent.joinpath(".out.archive.staging").exists()
     assert job.once(*words) == 0
 
     found = dataset.dataset(job.output, partitioning="hive").to_table().to_pylist()
@@ -127,7 +127,7 @@ def test_new_topics_and_partitions_are_followed_and_a_topic_made_again_stops_the
     produce(job.bootstrap_servers, topic, some(5))
     with job.running("--topic-pattern", f"{topic}.*") as under_way:
         under_way.until(lambda: seen_by_pyarrow(job.output) == all_of(topic, {0: 5}))
-        (checkpoint,) = (tmp_path / ".out.staging").glob("*/checkpoint")
+        (checkpoint,) = (tmp_path / ".out.archive.staging").glob("*/checkpoint")
         shutil.copytree(checkpoint, tmp_path / "old")
 
         create_topic(job.bootstrap_servers, second, 1)

@@ -20,7 +20,7 @@ VALUE = bytes(1000)
 def test_whatever_is_killed_every_offset_is_archived_once(
     gated_broker: GatedBroker, spark: SparkSession, tmp_path: Path
 ) -> None:
-    bootstrap, output, staging = gated_broker.bootstrap_servers, tmp_path / "out", tmp_path / ".out.staging"
+    bootstrap, output, staging = gated_broker.bootstrap_servers, tmp_path / "out", tmp_path / ".out.archive.staging"
     words = ("--bootstrap-servers", bootstrap, "--topic", "orders", "--output", str(output))
     create_topic(bootstrap, "orders", 2)
     produce(bootstrap, "orders", records(50, 50))

@@ -93,7 +93,7 @@ def test_killed_before_and_after_every_change_to_a_file_a_run_is_finished_by_the
         assert set(seen_by_duckdb(archive).values()) == {1}, step
         one_run(WatchedFolder(LocalFolder(str(archive)), NeverTwice(archive)), 2 * BATCH)
         assert seen_by_pyarrow(archive) == seen_by_duckdb(archive) == expected(2 * BATCH), step
-        assert list((archive.parent / ".out.staging").rglob("*.parquet")) == [], f"{step}: dead staging is left"
+        assert list((archive.parent / ".out.archive.staging").rglob("*.parquet")) == [], f"{step}: dead staging is left"
 
 
 def test_a_disk_that_fails_at_any_change_to_a_file_costs_nothing(tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ def test_a_job_that_is_killed_loses_no_window_and_gives_none_out_twice(
     expected = Expected(watermark=0, length=10)
     expected.batch(sent)
     assert job.rows() == by_window(expected.given_out)
-    assert not list(tmp_path.glob(".out.staging/*"))
+    assert not list(tmp_path.glob(".out.rollup.staging/*"))
 
 
 def test_a_batch_that_a_dead_run_has_given_out_is_counted_by_the_run_that_finishes_it(

@@ -8,7 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+from barnabas.pipelines.parquet.archive_writer import ArchiveWriter
 from barnabas.pipelines.parquet.table_writer import TableWriter
+from barnabas.pipelines.rollups.output import ParquetOutput
 from barnabas.pipelines.shared.failure import Failure
 from barnabas.pipelines.shared.folder import Folder, LocalFolder
 from barnabas.pipelines.shared.position import TopicState
@@ -93,6 +95,28 @@ def test_a_run_that_was_overtaken_can_commit_nothing_more(tmp_path: Path) -> Non
         write_version(earlier, 4)
     write_version(later, 5)
     assert seen(tmp_path / "table") == [list(range(5))] * 2
+
+
+@pytest.mark.parametrize("mark", ["_archive/lock", "_rollup.json"])
+def test_the_output_of_another_job_is_refused_and_left_as_it_is(tmp_path: Path, mark: str) -> None:
+    folder = LocalFolder(str(tmp_path / "table"))
+    folder.create(mark, "{}")
+    with pytest.raises(Failure, match=r"is the output of (archive|rollup): give table an --output of its own"):
+        TableWriter(folder, KEEP).check_unlocked()
+    with pytest.raises(Failure, match="is the output of"), TableWriter(folder, KEEP):
+        pass
+    assert [path.name for path in (tmp_path / "table").iterdir()] == [mark.partition("/")[0]]
+
+
+def test_what_another_job_prepares_beside_the_same_folder_stays(tmp_path: Path) -> None:
+    folder = LocalFolder(str(tmp_path / "out"))
+    archived = ArchiveWriter(folder).batch_staging()
+    folder.create(f"{archived}/committed.parquet", "")
+    rollup = ParquetOutput(folder)
+    rollup.open("checkpoint")
+    rollup.close()
+    one_run(folder, 2)
+    assert folder.exists(f"{archived}/committed.parquet")
 
 
 def test_neither_versions_nor_commits_become_more_and_more(tmp_path: Path) -> None:
