@@ -7,7 +7,8 @@ Frames here have the columns topic, partition, offset, key, value and headers.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, Window
@@ -21,12 +22,32 @@ class Row(NamedTuple):
     fingerprint: int
 
 
+class Cut(NamedTuple):
+    """Source offsets that were being copied, from `next` up to `until`; by now the source begins at `begin`."""
+
+    next: int
+    begin: int
+    until: int
+
+    @property
+    def gone(self) -> int:
+        return self.begin - self.next
+
+
 class Mismatch(Exception):
     """The target holds something else than the source, from this offset of the target on."""
 
     def __init__(self, topic: str, partition: int, offset: int) -> None:
         super().__init__(topic, partition, offset)
         self.topic, self.partition, self.offset = topic, partition, offset
+
+
+class Unclear(Exception):
+    """What the target holds fits what is left of the source in more ways than one."""
+
+    def __init__(self, topic: str, partition: int) -> None:
+        super().__init__(topic, partition)
+        self.topic, self.partition = topic, partition
 
 
 def fingerprint() -> Column:
@@ -111,6 +132,47 @@ def behind_those_held(source: Iterable[Row], target: Iterable[Row]) -> int | Non
             return row.offset
         reached = places[at] + 1
     return None
+
+
+def next_offsets_if_cut(
+    source: DataFrame, target: DataFrame, spans: Mapping[TopicPartition, range], cuts: Mapping[TopicPartition, Cut]
+) -> dict[TopicPartition, int]:
+    """The same for sources that have lost their beginning since."""
+    rows, held = _collected(source), _collected(target)  # a chunk at most
+    found = {}
+    for key, span in spans.items():
+        there = {row.offset: row.fingerprint for row in held.get(key, ())}
+        possible = behind_the_cut(rows.get(key, []), [there.get(offset) for offset in span], cuts[key])
+        if not possible:
+            raise Mismatch(*key, span[min(cuts[key].gone, len(span) - 1)])
+        if len(possible) > 1:
+            raise Unclear(*key)
+        found[key] = possible[0]
+    return found
+
+
+def behind_the_cut(left: Sequence[Row], held: Sequence[int | None], cut: Cut) -> list[int]:
+    """The last records that the target holds are the first that are left of the source; those before them are gone.
+
+    How many are gone is told by the offsets, if each had a record. Transactions take offsets of their own: where what
+    is left shows this, it is laid against the target's end. Returns the source offset to go on with; none if nothing
+    fits, two if there is more than one way. `held` has None for records that the target has no more.
+    """
+
+    def fits(gone: int) -> bool:
+        return all(mine is None or mine == row.fingerprint for mine, row in zip(islice(held, gone, None), left))
+
+    is_dense = len(left) == cut.until - cut.begin
+    shortest, longest = max(0, len(held) - len(left)), min(len(held) - 1, cut.gone)
+    if is_dense and shortest <= cut.gone <= longest and fits(cut.gone):
+        ways = [cut.gone]
+    elif is_dense and cut.gone > longest:
+        ways = []
+    else:
+        ways = list(islice(filter(fits, range(shortest, longest + 1)), 2))
+    if not ways and cut.next + len(held) <= min(cut.begin, cut.until):
+        return [cut.next + len(held)]  # all that was written is gone, and perhaps more: as much as is certain
+    return [left[len(held) - gone - 1].offset + 1 for gone in ways]
 
 
 def _collected(frame: DataFrame) -> dict[TopicPartition, list[Row]]:

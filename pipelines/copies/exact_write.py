@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
-from barnabas.pipelines.copies.comparison import Mismatch
+from barnabas.pipelines.copies.comparison import Mismatch, Unclear
 from barnabas.pipelines.copies.copying import Chunk, Source, Target
 from barnabas.pipelines.copies.ordered_sink import write_in_order
 from barnabas.pipelines.copies.recovery import Recovery, settled_ends
@@ -130,6 +130,8 @@ class ExactWriter:
             reached = Recovery(self.spark, self.source, self.target, self.state).reached(grown) if grown else {}
         except Mismatch as mismatch:
             raise self._not_ours(mismatch) from None
+        except Unclear as unclear:
+            raise self._not_clear(unclear) from None
         self._save(self.state.moved({key: Place(reached[key], span.stop) for key, span in grown.items()}))
 
     def _save(self, state: State) -> None:
@@ -175,4 +177,11 @@ class ExactWriter:
         return Failure(
             f"offset {mismatch.offset} of {where} holds something else than this job would have written there: somebody"
             f" else writes to the topic; {self.advice(mismatch.topic)}"
+        )
+
+    def _not_clear(self, unclear: Unclear) -> Failure:
+        where = self.target.name((unclear.topic, unclear.partition))
+        return Failure(
+            f"the records of {where} repeat themselves, and the source has lost some of them since: how far the last"
+            f" run came cannot be told; {self.advice(unclear.topic)}"
         )

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
-from barnabas.pipelines.copies.comparison import next_offsets, next_offsets_if_compacted
+from barnabas.pipelines.copies.comparison import Cut, next_offsets, next_offsets_if_compacted, next_offsets_if_cut
 from barnabas.pipelines.copies.copying import Chunk, Source, Target
 from barnabas.pipelines.copies.write_state import State
 from barnabas.pipelines.shared.failure import Failure
@@ -37,21 +37,27 @@ class Recovery:
         self.writing = state.writing
 
     def reached(self, grown: Chunk) -> dict[TopicPartition, int]:
-        """The source offsets behind what the target holds in these spans of its own offsets. Raises Mismatch."""
+        """The source offsets behind what the target holds in these spans of its own offsets.
+
+        Raises Mismatch, or Unclear.
+        """
         begins = self.source.begin_offsets(grown)
-        found = {key: self.places[key].next + len(span) for key, span in grown.items()}
         compacted = {key: span for key, span in grown.items() if self.source.is_compacted(key[0])}
+        cut = {key: span for key, span in grown.items() if begins[key] > self.places[key].next and key not in compacted}
+        whole = {key: span for key, span in grown.items() if key not in compacted and key not in cut}
+        found: dict[TopicPartition, int] = {}
         if compacted:
-            held = read_rows(self.spark, self.target.settings, compacted, fail_on_data_loss=False)
-            offsets = next_offsets_if_compacted(self._under_way(compacted, begins), held, compacted)
+            offsets = next_offsets_if_compacted(self._under_way(compacted, begins), self._held(compacted), compacted)
             found |= {key: self.writing[key] if offset is None else offset for key, offset in offsets.items()}
-        # What was cut off the source's beginning since cannot be compared any more.
-        gone = {key: max(0, begins[key] - self.places[key].next) for key in grown}
-        whole = {key: span[gone[key] :] for key, span in grown.items() if key not in compacted}
-        if whole := {key: span for key, span in whole.items() if span}:
-            held = read_rows(self.spark, self.target.settings, whole, fail_on_data_loss=False)
-            found |= next_offsets(self._under_way(whole, begins), held, whole)
+        if cut:
+            cuts = {key: Cut(self.places[key].next, begins[key], self.writing[key]) for key in cut}
+            found |= next_offsets_if_cut(self._under_way(cut, begins), self._held(cut), cut, cuts)
+        if whole:
+            found |= next_offsets(self._under_way(whole, begins), self._held(whole), whole)
         return found
+
+    def _held(self, spans: Chunk) -> DataFrame:
+        return read_rows(self.spark, self.target.settings, spans, fail_on_data_loss=False)
 
     def _under_way(self, spans: Chunk, begins: Mapping[TopicPartition, int]) -> DataFrame:
         starts = {key: min(max(self.places[key].next, begins[key]), self.writing[key]) for key in spans}

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from barnabas.pipelines.copies.comparison import Mismatch, Row, behind_those_held, fingerprint, next_offsets
+from barnabas.pipelines.copies.comparison import (
+    Cut,
+    Mismatch,
+    Row,
+    behind_the_cut,
+    behind_those_held,
+    fingerprint,
+    next_offsets,
+)
 from barnabas.pipelines.copies.copying import next_chunk
 from barnabas.pipelines.copies.ordered_sink import sink_settings
 from barnabas.pipelines.copies.write_state import KEPT, Place, State, StateLog, TopicState
@@ -148,6 +156,35 @@ def test_what_is_left_of_a_compacted_source_is_looked_for_in_order(
         return [Row(offset, ord(letter)) for offset, letter in enumerate(letters)]
 
     assert behind_those_held(rows(source), rows(target)) == expected
+
+
+@pytest.mark.parametrize(
+    ("left", "held", "cut", "expected"),
+    [
+        # Every offset had a record.
+        ({4: "e", 5: "f"}, "abcde", Cut(0, 4, 6), [5]),
+        ({4: "a", 5: "a"}, "aaaaa", Cut(0, 4, 6), [5]),  # what repeats itself is counted by its offsets
+        ({4: "a", 5: "a"}, "aa", Cut(0, 4, 6), [2]),  # 2 and 3 were lost
+        ({4: "e", 5: "f"}, "abcdx", Cut(0, 4, 6), []),
+        ({4: "e", 5: "f"}, "abcdefg", Cut(0, 4, 6), []),
+        # Every second one was a marker.
+        ({8: "e"}, "abcde", Cut(0, 8, 10), [9]),
+        ({4: "c", 6: "d", 8: "e"}, "abcde", Cut(0, 4, 10), [9]),
+        ({4: "c", 6: "d", 8: "e"}, "abc", Cut(0, 4, 10), [5]),
+        ({4: "c", 6: "d", 8: "e"}, "ab", Cut(0, 4, 10), [2]),  # perhaps all that there was, perhaps not
+        ({4: "c", 6: "d", 8: "e"}, "abcdex", Cut(0, 4, 10), []),
+        ({4: "a", 6: "a", 8: "a"}, "aaa", Cut(0, 4, 10), [9, 7]),
+        ({4: "c", 6: "d", 8: "e"}, "a-cd", Cut(0, 4, 10), [7]),  # the target has lost one too
+        # Nothing is left of what was being copied.
+        ({}, "abcde", Cut(0, 20, 10), [5]),
+        ({}, "abcdefghijk", Cut(0, 20, 10), []),
+    ],
+)
+def test_what_is_left_of_a_source_that_was_cut_is_laid_against_the_targets_end(
+    left: dict[int, str], held: str, cut: Cut, expected: list[int]
+) -> None:
+    rows = [Row(offset, ord(letter)) for offset, letter in left.items()]
+    assert behind_the_cut(rows, [None if letter == "-" else ord(letter) for letter in held], cut) == expected
 
 
 # ---- the sink
