@@ -67,13 +67,15 @@ def _copy(mirror: Mirror, given: argparse.Namespace, stop: StopSignal) -> None:
     progress = ChunkProgress("mirror")
     limit = given.max_offsets_per_trigger or DEFAULT_LIMIT
     starting_offsets = _starting_offsets(mirror, given)
-    until: dict[TopicPartition, int] = {}
+    until: dict[TopicPartition, int] | None = None
     try:
         while not stop.is_set:
             began = time.monotonic()
             ends = _round(mirror, given, starting_offsets)
             starting_offsets = "earliest"  # what appears later is copied from its beginning
-            until = until if until and given.once else ends
+            if until is None or not given.once:
+                until = ends
+            until = {key: end for key, end in until.items() if key in ends}  # a topic may have been deleted since
             chunk = mirror.next_chunk(until, limit)
             if chunk:
                 with progress.chunk_runs():

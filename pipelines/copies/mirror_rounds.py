@@ -1,6 +1,7 @@
 """One round of a mirror: look at both clusters, make the target fit, copy a chunk."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from barnabas.pipelines.copies.copying import Chunk, next_chunk
@@ -131,14 +132,22 @@ class Mirror:
     def resume(self) -> None:
         """Goes on behind what the run before this one wrote, if it died; or behind all that is there, to adopt it."""
         sight = self.look()
-        for name in {name for name, _ in self.state.writing} - set(sight.sources):
-            raise Failure(
-                f"{self.state.topics[name].source} was being copied when the last run died, and now it is not there or"
-                f" not one of the topics to copy; to go on without it, run with --start-over {name}"
-            )
+        self._leave_deleted({name for name, _ in self.state.writing} - set(sight.sources))
         self.writer.resume()
         if self.adopt:
             self.writer.adopt({key: ends.end for key, ends in sight.ends.items()})
+
+    def _leave_deleted(self, names: set[str]) -> None:
+        """These were being copied when the last run died. Those that were deleted since cannot be compared any more."""
+        there = self.source.cluster.topics({self.state.topics[name].source for name in names}, configs=False)
+        for name in names:
+            if self.state.topics[name].source in there:
+                raise Failure(
+                    f"{self.state.topics[name].source} was being copied when the last run died, and now it is not one"
+                    f" of the topics to copy; to go on without it, run with --start-over {name}"
+                )
+        writing = {key: until for key, until in self.state.writing.items() if key[0] not in names}
+        self.writer.state = replace(self.state, writing=writing)
 
 
 def start_over(name: str) -> str:

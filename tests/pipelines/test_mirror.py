@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -10,6 +11,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines import mirror
+from barnabas.pipelines.copies.chunk_progress import ChunkProgress
 from barnabas.pipelines.copies.mirror_topics import Names
 from barnabas.pipelines.copies.write_state import StateLog
 from barnabas.pipelines.shared.failure import Failure
@@ -199,6 +201,35 @@ def test_a_source_topic_that_was_made_again_stops_the_mirror(mirroring: Mirrorin
     assert len(read(mirroring.target, "again")) == 10
     mirroring.run("--topic", "again", "--start-over", "again", "--rename", "again=again.2")
     mirroring.copied("again", "again.2")
+
+
+def test_a_topic_of_a_pattern_that_is_deleted_is_no_longer_copied(
+    mirroring: Mirroring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class DeletesOne(ChunkProgress):
+        def chunk_done(self, *figures: Any) -> None:
+            super().chunk_done(*figures)
+            if deleted:
+                delete_topic(mirroring.source, deleted.pop())
+
+    deleted = ["fading-b"]
+    monkeypatch.setattr(mirror, "ChunkProgress", DeletesOne)
+    words = ("--topic-pattern", "fading-.*", "--max-offsets-per-trigger", "20")
+    for name in ("fading-a", "fading-b", "fading-c"):
+        create_topic(mirroring.source, name)
+        produce(mirroring.source, name, numbered(20))
+    mirroring.run(*words)
+    mirroring.copied("fading-a")
+    assert len(read(mirroring.target, "fading-b")) == 6  # its share of the first chunk
+
+    produce(mirroring.source, "fading-a", numbered(5, 20))
+    produce(mirroring.source, "fading-c", numbered(5, 20))
+    mirroring.run(*words)
+    mirroring.forget_last_state()
+    assert "not one of the topics to copy" in mirroring.fails("--topic-pattern", "fading-a")
+    delete_topic(mirroring.source, "fading-c")
+    mirroring.run(*words)
+    mirroring.copied("fading-a")
 
 
 def test_an_old_or_a_lost_checkpoint_is_refused_and_can_be_made_good(mirroring: Mirroring, tmp_path: Path) -> None:
