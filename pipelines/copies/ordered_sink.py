@@ -30,6 +30,8 @@ DEFAULTS = {
     "kafka.max.request.size": "67108864",  # topics say how large a record may be
 }
 MAX_MS = 2**31 - 1
+REQUEST_TIMEOUT_MS = 30_000
+"""Kafka's default."""
 
 NO_RETRIES = {"spark.task.maxFailures": "1", "spark.speculation": "false"}
 """For Spark itself: a task that is started again is refused below, but then the first failure is not the one told."""
@@ -52,7 +54,13 @@ def sink_settings(settings: Mapping[str, str], timeout: timedelta) -> dict[str, 
         if settings.get(key, value) != value:
             raise Failure(f"{key.removeprefix('kafka.')} must be {value}: records would be lost or doubled otherwise")
     timeout_ms = str(min(int(timeout.total_seconds() * 1000), MAX_MS))
-    patience = {"kafka.delivery.timeout.ms": timeout_ms, "kafka.max.block.ms": timeout_ms}
+    # The producer refuses to begin if one request may take longer than the delivery of its records.
+    request_ms = str(min(int(timeout_ms) // 2, REQUEST_TIMEOUT_MS))
+    patience = {
+        "kafka.delivery.timeout.ms": timeout_ms,
+        "kafka.max.block.ms": timeout_ms,
+        "kafka.request.timeout.ms": request_ms,
+    }
     return {**DEFAULTS, **patience, **settings, **FIXED}
 
 

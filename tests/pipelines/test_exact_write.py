@@ -195,7 +195,9 @@ def test_the_producer_keeps_its_promises_and_waits_as_long_as_told() -> None:
     assert settings["kafka.acks"] == "all"
     assert settings["kafka.enable.idempotence"] == "true"
     assert settings["kafka.delivery.timeout.ms"] == settings["kafka.max.block.ms"] == "120000"
+    assert settings["kafka.request.timeout.ms"] == "30000"
     assert settings["kafka.linger.ms"] == "0"
+    assert sink_settings({}, timedelta(seconds=5))["kafka.request.timeout.ms"] == "2500"  # Kafka wants it to be less
     assert sink_settings({}, timedelta(days=1000))["kafka.delivery.timeout.ms"] == "2147483647"
     with pytest.raises(Failure, match=r"enable\.idempotence must be true"):
         sink_settings({"kafka.enable.idempotence": "false"}, timedelta(minutes=2))

@@ -129,7 +129,7 @@ def test_records_topics_and_configs_arrive_as_they_are_and_what_is_added_follows
 def test_what_was_written_but_not_noted_is_found_and_nobody_else_may_write(mirroring: Mirroring) -> None:
     create_topic(mirroring.source, "noted", 2)
     produce(mirroring.source, "noted", [*numbered(100), *numbered(30, partition=1)])
-    mirroring.run("--topic", "noted")
+    mirroring.run("--topic", "noted", "--timeout", "20s")  # less than a request may take by Kafka's default
     mirroring.forget_last_state()
     produce(mirroring.source, "noted", [*numbered(40, 100), *numbered(3, 30, partition=1)])
     mirroring.run("--topic", "noted", "--dry-run")
