@@ -40,9 +40,17 @@ NO_RETRIES = {"spark.task.maxFailures": "1", "spark.speculation": "false"}
 # Under any other name nothing is written at all.
 FIRST_ATTEMPT = r"task \d+\.0 in stage \d+\.0 \(TID"
 
-RECORD_OVERHEAD_BYTES = 100
-"""What a batch of one record needs besides key, value and headers, at most."""
-HEADER_OVERHEAD_BYTES = 10
+BATCH_OVERHEAD_BYTES = 61
+RECORD_OVERHEAD_BYTES = 3
+"""Attributes, timestamp and offset; the latter two are those of the batch if it is the only record."""
+VARINT_LIMITS = (2**6, 2**13, 2**20, 2**27)
+"""Lengths below these take one byte, two, three and four."""
+
+# What cannot be compressed grows a little: by a frame, and by a few bytes for each block.
+FRAME_BYTES = {"lz4": 16}
+OTHER_FRAME_BYTES = 100
+BLOCK_BYTES = 4
+BLOCK_SIZE = 8192
 
 # Quotes what a guard says, to find it again in what Spark makes of it.
 OPEN, CLOSE = "⟦", "⟧"
@@ -66,7 +74,9 @@ def sink_settings(settings: Mapping[str, str], timeout: timedelta) -> dict[str, 
 
 def write_in_order(rows: DataFrame, settings: Mapping[str, str], configs: Mapping[str, Mapping[str, str]]) -> None:
     """Each Spark partition of `rows` in its order; `configs` are those in force for each topic."""
-    guarded = rows.where(_guard(configs)).select("topic", "partition", "key", "value", "headers")
+    guarded = rows.where(_guard(configs, settings["kafka.compression.type"])).select(
+        "topic", "partition", "key", "value", "headers"
+    )
     try:
         guarded.write.format("kafka").options(**settings).save()
     except (PySparkException, Py4JError) as error:
@@ -80,11 +90,12 @@ def with_timestamp_header(rows: DataFrame, name: str) -> DataFrame:
     return rows.withColumn("headers", F.when(F.col("headers").isNull(), added).otherwise(F.concat("headers", added)))
 
 
-def _guard(configs: Mapping[str, Mapping[str, str]]) -> Column:
+def _guard(configs: Mapping[str, Mapping[str, str]], compression: str) -> Column:
     """True, or an error."""
     first_attempt = F.expr("reflect('java.lang.Thread', 'currentThread')").rlike(FIRST_ATTEMPT)
     compacted = [topic for topic, found in configs.items() if "compact" in found.get("cleanup.policy", "")]
     limit = _limit({topic: int(found["max.message.bytes"]) for topic, found in configs.items()})
+    size = _size_bytes()
     record = F.format_string("%s-%d cannot take the record of offset %d", "topic", "partition", "offset")
     return (
         F.when(
@@ -96,9 +107,17 @@ def _guard(configs: Mapping[str, Mapping[str, str]]) -> Column:
             _error(F.concat(record, F.lit(": it has no key, and the topic is compacted"))),
         )
         .when(
-            _size_bytes() > limit,
+            size > limit,
+            _error(F.concat(record, F.format_string(": it has %d bytes, max.message.bytes is %d", size, limit))),
+        )
+        .when(
+            size + _growth_bytes(size, compression) > limit,
             _error(
-                F.concat(record, F.format_string(": it has %d bytes, max.message.bytes is %d", _size_bytes(), limit))
+                F.concat(
+                    record,
+                    F.format_string(": it has %d bytes of %d, and compression may add to them; ", size, limit),
+                    F.lit("compression.type=none for the producer, or a larger max.message.bytes, lets it through"),
+                )
             ),
         )
         .otherwise(F.lit(True))
@@ -115,15 +134,33 @@ def _limit(bytes_by_topic: Mapping[str, int]) -> Column:
 
 
 def _size_bytes() -> Column:
-    def size(column: Column) -> Column:
-        return F.coalesce(F.octet_length(column), F.lit(0))
-
-    headers = F.aggregate(
-        F.coalesce("headers", F.expr("array()")),
-        F.lit(0),
-        lambda sum_, header: sum_ + size(header["key"]) + size(header["value"]) + HEADER_OVERHEAD_BYTES,
+    """Of a batch that holds nothing but this record, as brokers measure it."""
+    headers = F.coalesce("headers", F.expr("array()"))
+    of_headers = F.aggregate(
+        headers, F.lit(0), lambda sum_, header: sum_ + _field_bytes(header["key"]) + _field_bytes(header["value"])
     )
-    return size(F.col("key")) + size(F.col("value")) + headers + RECORD_OVERHEAD_BYTES
+    fields = _field_bytes(F.col("key")) + _field_bytes(F.col("value")) + _varint_bytes(F.size(headers)) + of_headers
+    record = fields + RECORD_OVERHEAD_BYTES
+    return _varint_bytes(record) + record + BATCH_OVERHEAD_BYTES
+
+
+def _field_bytes(column: Column) -> Column:
+    """Its length and itself; no field has the length -1, which takes one byte."""
+    length = F.octet_length(column)
+    return F.when(column.isNull(), 1).otherwise(_varint_bytes(length) + length)
+
+
+def _varint_bytes(number: Column) -> Column:
+    found = F.lit(len(VARINT_LIMITS) + 1)
+    for size, limit in reversed(list(enumerate(VARINT_LIMITS, 1))):
+        found = F.when(number < limit, size).otherwise(found)
+    return found
+
+
+def _growth_bytes(size: Column, compression: str) -> Column:
+    if compression == "none":
+        return F.lit(0)
+    return F.floor(size / BLOCK_SIZE) * BLOCK_BYTES + FRAME_BYTES.get(compression, OTHER_FRAME_BYTES)
 
 
 def _error(text: Column) -> Column:

@@ -1,5 +1,6 @@
 """Topics copied from one broker to another by the real job; `test_mirror_deaths.py` has the kills."""
 
+import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -279,7 +280,7 @@ def test_what_the_target_would_refuse_is_told_before_it_is_sent(mirroring: Mirro
     create_topic(mirroring.source, "large", 1, {"max.message.bytes": "5000"})
     produce(mirroring.source, "large", [*numbered(20), Record(b"large", bytes(3000)), *numbered(20, 20)])
     told = mirroring.fails("--topic", "large", "--topic-config", "max.message.bytes=2000")
-    assert "large-0 cannot take the record of offset 20: it has 3105 bytes, max.message.bytes is 2000" in told
+    assert "large-0 cannot take the record of offset 20: it has 3075 bytes, max.message.bytes is 2000" in told
     assert len(read(mirroring.target, "large")) == 20
     enough = ConfigEntry("max.message.bytes", "5000", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, "large", incremental_configs=[enough])
@@ -287,6 +288,16 @@ def test_what_the_target_would_refuse_is_told_before_it_is_sent(mirroring: Mirro
     admin.incremental_alter_configs([resource])[resource].result(20)
     mirroring.run("--topic", "large")
     mirroring.copied("large")
+
+    create_topic(mirroring.source, "exact", 1, {"max.message.bytes": "5000"})
+    largest = Record(b"exact", random.Random(1).randbytes(4922), (("h", None),))
+    with pytest.raises(AssertionError, match="MSG_SIZE_TOO_LARGE"):
+        produce(mirroring.source, "exact", [largest._replace(value=bytes(4923))])
+    produce(mirroring.source, "exact", [largest])
+    told = mirroring.fails("--topic", "exact")
+    assert "exact-0 cannot take the record of offset 0: it has 5000 bytes of 5000, and compression may add to" in told
+    mirroring.run("--topic", "exact", "--target-kafka", "compression.type=none")
+    mirroring.copied("exact")
 
     create_topic(mirroring.source, "keyless")
     produce(mirroring.source, "keyless", [Record(None, b"value")])
