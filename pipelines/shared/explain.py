@@ -94,6 +94,11 @@ KNOWN = (
         f"the checkpoint holds the state of a query with other options; {ANEW}",
     ),
     Known(
+        r"\bArithmeticException: long overflow",  # milliseconds made microseconds
+        "a record has a timestamp that Spark's Kafka source cannot hold (behind the year 294247): begin behind the "
+        f"record with --starting-offsets and a new output, or delete the topic's records up to it; then {GO_ON}",
+    ),
+    Known(
         r"UnknownTopicOrPartitionException",
         "a topic that is to be read does not exist: create it, or look at its name again",
     ),

@@ -74,6 +74,12 @@ LOST_3 = "Some data may have been lost because they are not available in Kafka a
             "the checkpoint holds the state of a query with other options",
         ),
         (
+            "SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times, most recent "
+            "failure: Lost task 0.0 in stage 3.0 (TID 3) (host executor driver): "
+            "java.lang.ArithmeticException: long overflow\n\tat java.base/java.lang.Math.multiplyExact(Math.java:1004)",
+            "a record has a timestamp that Spark's Kafka source cannot hold (behind the year 294247): begin behind",
+        ),
+        (
             "UnknownTopicOrPartitionException: This server does not host this topic-partition.",
             "a topic that is to be read does not exist: create it",
         ),
