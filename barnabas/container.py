@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from barnabas.__main__ import COMMANDS, main
-from barnabas.commands.start import START, report_of
+from barnabas.commands.start import START, end_on_sigterm, report_of
 from barnabas.container_settings import for_the_jvm, start_options, strangers
 from barnabas.options import Failure, UsageError
 
@@ -16,7 +16,7 @@ from barnabas.options import Failure, UsageError
 def run(words: Sequence[str]) -> int:
     if words and words[0] in COMMANDS:
         return main(words)
-    _end_on_sigterm()
+    end_on_sigterm()
     ignored = strangers(os.environ)
     try:
         options = start_options({name: value for name, value in os.environ.items() if name not in ignored})
@@ -25,13 +25,6 @@ def run(words: Sequence[str]) -> int:
         return 1
     _warn([*options, *words], ignored)
     return main(["start", *options, *words])
-
-
-def _end_on_sigterm() -> None:
-    """The first process of a container dies of no signal that it does not handle; until the broker does, we do."""
-    import signal
-
-    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(128 + signal.SIGTERM))
 
 
 def _warn(words: Sequence[str], ignored: dict[str, str]) -> None:

@@ -3,6 +3,7 @@
 import errno
 import socket
 from collections import Counter
+from math import inf
 
 from barnabas.broker.buffers import Buffers
 from barnabas.broker.config import BrokerConfig
@@ -17,6 +18,7 @@ _ACCEPTED_PER_EVENT = 64
 _BACKLOG_MIN = 1_024  # a client that finds the queue full tries again after a whole second
 _REFUSALS_TOLD_PER_SECOND = 10
 _RETRY_MS = 100
+_DESCRIPTORS_KEPT_MAX = 64
 _NEVER_MS = 10 * 365 * 24 * 3_600_000
 _OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -33,6 +35,7 @@ class Acceptor:
         self._loop = loop
         self._report = report
         self._dispatch: Dispatch | None = None
+        self._descriptors_max = _descriptors_for_connections()
         self._buffers = Buffers()
         self._sockets: list[tuple[Listener, socket.socket]] = []
         self._watched: set[socket.socket] = set()
@@ -73,14 +76,17 @@ class Acceptor:
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
-                return self._on_accept_error(listener, bound, error)
+                if error.errno in _OUT_OF_DESCRIPTORS:
+                    self._pause(listener, bound, str(error))
+                return  # or the client gave up before it was accepted
+            if client.fileno() >= self._descriptors_max:  # the system gives out the lowest that is free
+                client.close()
+                return self._pause(listener, bound, "the last descriptors are kept for files")
             self._on_client(listener, client, address[0])
 
-    def _on_accept_error(self, listener: Listener, bound: socket.socket, error: OSError) -> None:
+    def _pause(self, listener: Listener, bound: socket.socket, reason: str) -> None:
         """Without descriptors the next try fails as well: others must close theirs first."""
-        if error.errno not in _OUT_OF_DESCRIPTORS:
-            return  # the client gave up before it was accepted
-        self._tell(f"no connection can be accepted on {listener}: {error}; raise `ulimit -n` or lower max.connections")
+        self._tell(f"no connection can be accepted on {listener}: {reason}; raise `ulimit -n` or lower max.connections")
         self._unwatch(bound)
         self._loop.call_later(_RETRY_MS, self._watch, listener, bound)
 
@@ -173,6 +179,14 @@ class Acceptor:
         self.stop_accepting()
         for connection in list(self._idle_timers):
             connection.close()
+
+
+def _descriptors_for_connections() -> float:
+    """Connections must not take those that a flush needs to open a directory with, or an import its file."""
+    from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
+
+    limit, _ = getrlimit(RLIMIT_NOFILE)
+    return inf if limit == RLIM_INFINITY else limit - min(limit // 4, _DESCRIPTORS_KEPT_MAX)
 
 
 def _why_idle(connection: Connection, idle_ms: int) -> str | None:

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from barnabas.broker.buffers import Buffers
 from barnabas.broker.loop import Loop
 from barnabas.broker.poller import READ, WRITE
-from barnabas.broker.promise import Promise
+from barnabas.broker.promise import Promise, failed
 from barnabas.broker.strangers import looks_like
 from barnabas.protocol.errors import KafkaError, ProtocolError
 from barnabas.protocol.frame import SIZE_BYTES, frame_size
@@ -151,7 +151,10 @@ class Connection:
                 self._keep(received[handled:])
             self._set_aside = self._is_behind()
         except Exception as error:
-            return self._break_off(error)
+            if not self._in_flight:
+                return self._break_off(error)
+            self._in_flight.append(failed(error))  # when its turn comes the connection is closed
+            self.stop_reading()
         self._loop.call_soon(self._send)
 
     def _handle_whole(self, received: memoryview) -> int:

@@ -30,7 +30,7 @@ class ControllerShell:
         def decided(response: R | None, error: BaseException | None) -> None:
             if error is None:
                 promise.resolve(response)  # type: ignore[arg-type]
-            elif isinstance(error, KafkaError):
+            elif isinstance(error, KafkaError) and self._log.failure is None:
                 promise.fail(error)
             else:
                 self._on_failure(error)

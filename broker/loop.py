@@ -77,7 +77,7 @@ class Loop:
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
-        self._wake_lock = threading.Lock()
+        self._wake_lock = threading.RLock()  # a signal may come while the handler of the one before holds it
         self._poller.register(self._wake_read, READ, self._drain_wake_ups)
         self._when_idle: list[tuple[Callback, tuple[Any, ...]]] = []
         self._busy_turns = 0

@@ -2,8 +2,9 @@
 
 The general way decodes the request into objects and encodes the answer out of objects, which costs more than the append
 between them. Here the few fields are read where they lie, and the answer is packed around what the encoder once made of
-such an answer. Nothing is decided here: a request that is unusual in any way, or that the log refuses, is left to the
-general way, which begins from the beginning: a refused append has left nothing behind.
+such an answer. Nothing is decided here: a request that is unusual in any way, or whose batch the log refuses, is left
+to the general way, which begins from the beginning: a refused append has left nothing behind. Only what a disk refuses
+is told at once: it would be asked a second time otherwise.
 """
 
 from struct import Struct
@@ -14,7 +15,7 @@ from barnabas.broker.connection import Frame, Reply
 from barnabas.broker.partition import Partition
 from barnabas.broker.promise import Promise
 from barnabas.broker.replica_manager import ReplicaManager
-from barnabas.protocol.errors import KafkaError, ProtocolError
+from barnabas.protocol.errors import KafkaError, KafkaStorageError, ProtocolError
 from barnabas.protocol.frame import SIZE_BYTES, encode_response
 from barnabas.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from barnabas.protocol.primitives import read_uvarint
@@ -65,7 +66,7 @@ class QuickProduce:
         """The answer to a frame that begins as a Produce does; None for what is to go the general way."""
         try:
             _, version, correlation_id, length = _unpack_header(frame)
-            if version not in VERSIONS:
+            if version not in VERSIONS or length < _NO_STRING:
                 return None
             position = _HEADER_BYTES + (length if length > 0 else 0)
             found = (_find_flexible if version >= _FLEXIBLE_SINCE else _find)(frame, position)
@@ -77,8 +78,13 @@ class QuickProduce:
             if (acks != 1 and acks != -1) or topic in INTERNAL_TOPICS:
                 return None
             partition = self._partition(topic, index)
-            info = partition.append(batch, self._now_ms())
         except (KafkaError, ProtocolError, StructError, IndexError, ValueError):
+            return None
+        try:
+            info = partition.append(batch, self._now_ms())
+        except KafkaStorageError as error:
+            return _refused(topic, index, error, version, correlation_id)
+        except (KafkaError, ProtocolError):
             return None
         if partition.is_committed(info):
             return self.reply(topic, index, info, version, correlation_id)
@@ -135,9 +141,7 @@ class _Acknowledgement(Promise[Reply]):
         if error is None:
             self.resolve(self._quick.reply(topic, index, self._info, self._version, self._correlation_id))
         else:
-            response = _response(topic, index, 0, -1, -1, -1)
-            fail(response.responses[0].partition_responses[0], error)
-            self.resolve(encode_response(response, self._version, self._correlation_id))
+            self.resolve(_refused(topic, index, error, self._version, self._correlation_id))
 
     def _on_timeout(self) -> None:
         self._on_committed(too_late_error())
@@ -149,7 +153,7 @@ def _find(frame: memoryview, position: int) -> Found | None:
     end = position + length
     partitions, index, size = _unpack_partition(frame, end)
     start = end + _PARTITION_BYTES
-    if transactional_id != _NO_STRING or topics != 1 or partitions != 1 or start + size != len(frame):
+    if transactional_id != _NO_STRING or topics != 1 or length < 0 or partitions != 1 or start + size != len(frame):
         return None
     return acks, timeout_ms, str(frame[position:end], "utf-8"), index, frame[start:]
 
@@ -166,6 +170,12 @@ def _find_flexible(frame: memoryview, position: int) -> Found | None:
     if partitions != _FLEXIBLE_ONE or frame[records_end:] != _NO_TAGS:
         return None
     return acks, timeout_ms, str(frame[position:end], "utf-8"), index, frame[start:records_end]
+
+
+def _refused(topic: str, index: int, error: KafkaError, version: int, correlation_id: int) -> Frame:
+    response = _response(topic, index, 0, -1, -1, -1)
+    fail(response.responses[0].partition_responses[0], error)
+    return encode_response(response, version, correlation_id)
 
 
 def _response(

@@ -25,7 +25,7 @@ from barnabas.broker.promise import Promise
 from barnabas.broker.replica_manager import ReplicaManager
 from barnabas.broker.topic_creation import TopicCreation
 from barnabas.broker.workers import ThreadWorkers
-from barnabas.protocol.errors import InvalidConfig
+from barnabas.protocol.errors import InvalidConfig, KafkaError
 from barnabas.protocol.messages.create_topics import CreatableTopicConfigs
 from barnabas.protocol.types import Uuid, uuid_text
 from barnabas.replication.cluster_control import BrokerRegistration
@@ -44,7 +44,7 @@ from barnabas.replication.metadata_log import (
 from barnabas.replication.topic_control import TopicDefaults
 from barnabas.storage.files import OsFiles
 from barnabas.storage.log_config import LogConfig
-from barnabas.storage.log_dir import LogManagerConfig
+from barnabas.storage.log_dir import LogDir, LogManagerConfig
 from barnabas.storage.log_manager import LogManager
 from barnabas.storage.seams import Report
 
@@ -57,6 +57,10 @@ _DRAIN_CHECK_MS = 5
 
 class StopFailed(Exception):
     """The process ends all the same, without the mark of a clean stop: the next start recovers its logs."""
+
+
+class StorageLost(Exception):
+    """No log dir is left, or not the one with the metadata: there is nothing that this broker could still do."""
 
 
 class BrokerServer:
@@ -129,7 +133,7 @@ class BrokerServer:
         if self._metadata is not None:
             self._attempt(self._metadata.close)
         if self._logs is not None:
-            self._attempt(partial(self._logs.close, self._broker_epoch))
+            self._attempt(partial(self._logs.close, self._broker_epoch), self._check_log_dirs)
         self.loop.stop()
 
     def _attempt(self, *steps: Callable[[], None]) -> None:
@@ -138,11 +142,27 @@ class BrokerServer:
             try:
                 step()
             except Exception as error:
-                self._on_error(error)
+                if not isinstance(error, KafkaError):
+                    self._on_error(error)
                 self._failure = StopFailed(f"the broker could not stop cleanly: {error}")
 
+    def _check_log_dirs(self) -> None:
+        assert self._logs is not None
+        for log_dir in self._logs.log_dirs:
+            if log_dir.error is not None:
+                raise log_dir.offline_error()
+
+    def _on_offline(self, log_dir: LogDir) -> None:
+        """As Kafka does: a broker that can serve nothing any more ends, so that somebody notices."""
+        if self._is_stopping or self._logs is None:
+            return
+        is_last = all(each.error is not None for each in self._logs.log_dirs)
+        if is_last or (self._metadata is not None and self._metadata.log_dir is log_dir):
+            what = "the last log dir" if is_last else "the log dir with the metadata"
+            self._fail(StorageLost(f"{what}, {log_dir.path}, is offline: {log_dir.error}"))
+
     def _fail(self, error: BaseException) -> None:
-        """The metadata log is lost: nothing this broker says from here on could be relied upon."""
+        """Nothing this broker says from here on could be relied upon."""
         self._failure = error
         self._report.error(f"stopping: {error}")
         self.loop.stop()
@@ -178,6 +198,8 @@ class BrokerServer:
             compactor=CompactionProcess(self.loop, self._workers),
         )
         logs.open()
+        for log_dir in logs.log_dirs:
+            log_dir.on_offline = self._on_offline
         self._cluster_id = self._found_cluster_id(logs) or self._cluster_id or uuid_text(random_uuid(self._random))
         logs.ensure_meta_properties(self._cluster_id, config.node_id, lambda: random_uuid(self._random))
         return logs

@@ -42,6 +42,7 @@ from barnabas.replication.snapshots import (
 from barnabas.storage.files import Files
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
+from barnabas.storage.log_dir import LogDir
 from barnabas.storage.seams import Clock, Report, Timer, Workers
 
 METADATA_PARTITION = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
@@ -104,7 +105,8 @@ class MetadataLog:
         self._report = report
         self._on_commit = on_commit
         self._pending: deque[_Pending] = deque()
-        self._failure: BaseException | None = None
+        self.failure: BaseException | None = None
+        """Set for good: what was appended may never have reached the disk."""
         self._has_open_transaction = False
         self._bytes_since_snapshot = 0
         self._is_taking_snapshot = False
@@ -122,6 +124,10 @@ class MetadataLog:
         return self.image.end_offset
 
     # ---- start
+
+    @property
+    def log_dir(self) -> LogDir:
+        return self._log.log_dir
 
     def _load(self) -> MetadataImage:
         remove_parts(self._files, self._log.path)
@@ -198,8 +204,8 @@ class MetadataLog:
     def append(self, records: Sequence[MetadataRecord], then: Then) -> None:
         """All of the records or none. Calls back when they are committed and `on_commit` knows, or with an error."""
         assert self.epoch >= 0, "only a leader appends"
-        if self._failure is not None:
-            then(self._failure)
+        if self.failure is not None:
+            then(self.failure)
         elif records:
             self._append(records, self._clock.now_ms(), then)
         elif self._pending:
@@ -261,7 +267,7 @@ class MetadataLog:
 
     def _fail(self, error: BaseException) -> None:
         """The appended image holds what may never have reached the disk: nothing can be decided on it any more."""
-        self._failure = error
+        self.failure = error
         while self._pending:
             self._pending.popleft().then(error)
 
@@ -269,7 +275,7 @@ class MetadataLog:
 
     def _schedule_snapshot(self) -> None:
         interval_ms = self._settings.max_snapshot_interval_ms
-        if self._failure is not None or self._is_closed:
+        if self.failure is not None or self._is_closed:
             return
         if self._bytes_since_snapshot >= self._settings.max_record_bytes_between_snapshots:
             self.take_snapshot()

@@ -4,8 +4,8 @@ from barnabas.protocol.records import header_at
 from barnabas.storage.compaction_job import CleanedSegment
 from barnabas.storage.file_cache import FileCache
 from barnabas.storage.files import Buffer, Files, write_file
-from barnabas.storage.leftovers import CLEANED_SUFFIX, TXN_INDEX_SUFFIX
-from barnabas.storage.segment import Segment, file_name
+from barnabas.storage.leftovers import CLEANED_SUFFIX
+from barnabas.storage.segment import TXN_INDEX_SUFFIX, Segment, file_name
 from barnabas.storage.transaction_index import AbortedTransaction, encode_aborted
 
 _WRITE_BYTES = 1 << 20

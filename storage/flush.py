@@ -11,7 +11,7 @@ Rules:
   back are followed without a gap by those that stayed, and a gap always means loss. They are synced like any other
   before they go: one that came back torn would look as if the log ended there.
 - A failed fsync is never tried again: the kernel may have dropped the pages and would report success. The dir goes
-  offline.
+  offline. Only a plan that found no descriptor to open a file or a directory with is: it comes before the fsync.
 """
 
 import errno
@@ -20,11 +20,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from barnabas.protocol.errors import KafkaStorageError
+from barnabas.storage.file_cache import OUT_OF_DESCRIPTORS
 from barnabas.storage.files import TEMPORARY_SUFFIX, File, Files, write_file
 from barnabas.storage.seams import Clock, Workers
 from barnabas.storage.segment import DELETED_SUFFIX, Segment
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+_RETRY_MS = 100
 
 Then = Callable[[BaseException | None], None]
 
@@ -189,6 +191,10 @@ class Flushable(Protocol):
         """What those who waited are told."""
         ...
 
+    def flush_postponed(self, error: OSError) -> None:
+        """It will be tried again; those who wait go on waiting."""
+        ...
+
 
 class GroupCommit:
     __slots__ = ("_clock", "_is_starting", "_is_wanted", "_log", "_waiting", "_workers", "plan")
@@ -249,6 +255,11 @@ class GroupCommit:
         if self.plan is not plan:
             return  # the log was closed meanwhile, which took care of it
         self.plan = None
+        if isinstance(error, OSError) and error.errno in OUT_OF_DESCRIPTORS:
+            self._log.flush_postponed(error)
+            self._is_wanted = True
+            self._clock.call_later(_RETRY_MS, self.start_soon)
+            return
         error = self._log.flush_done(plan, error)
         waiting, self._waiting = self._waiting, []
         for offset, then in waiting:

@@ -11,11 +11,10 @@ before the `.cleaned` files that tell so, and the segments that a good one cover
 from barnabas.storage.batches import iter_headers
 from barnabas.storage.files import TEMPORARY_SUFFIX, Files
 from barnabas.storage.seams import Report
-from barnabas.storage.segment import DELETED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from barnabas.storage.segment import DELETED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
-TXN_INDEX_SUFFIX = ".txnindex"
 
 _UNFINISHED = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, TEMPORARY_SUFFIX)
 _METADATA_SNAPSHOT_DELETED = ".checkpoint" + DELETED_SUFFIX

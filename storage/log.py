@@ -20,13 +20,14 @@ from barnabas.storage import retention
 from barnabas.storage.cleanable import Cleanable, find_cleanable
 from barnabas.storage.files import FileSlice
 from barnabas.storage.flush import FULL_DISK, FlushPlan, GroupCommit, Then
+from barnabas.storage.leftovers import CLEANED_SUFFIX
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_deadlines import NEVER_MS, NO_FLUSH_MS, LogDeadlines
 from barnabas.storage.log_dir import LogDir
 from barnabas.storage.offset_lookup import TimestampOffset, find_max_timestamp, find_timestamp
 from barnabas.storage.producer_state import BatchMetadata, ProducerEntry, end_transaction
 from barnabas.storage.recovery import LoadedLog
-from barnabas.storage.segment import DELETED_SUFFIX, Segment, TornTail
+from barnabas.storage.segment import DELETED_SUFFIX, TXN_INDEX_SUFFIX, Segment, TornTail, file_name
 from barnabas.storage.segment_list import SegmentList
 from barnabas.storage.segment_swap import SegmentSwap
 from barnabas.storage.unflushed import Unflushed
@@ -56,9 +57,9 @@ class SegmentsChanged(Exception):
 
 class Log:
     __slots__ = (
+        "_aborted",
         "_deadlines",
         "_group_commit",
-        "_has_aborted",
         "_leader_epochs",
         "_log_dir",
         "_segments",
@@ -97,7 +98,7 @@ class Log:
         """Bounds retention. None: there is no other replica, every record is committed."""
         self.producers = loaded.producers
         self._leader_epochs = loaded.leader_epochs
-        self._has_aborted = loaded.has_aborted
+        self._aborted = loaded.aborted
         self._segments = SegmentList(loaded.segments)
         self._unflushed = Unflushed(self.path, loaded.segments, has_durable_names=loaded.has_durable_names)
         self._group_commit = GroupCommit(self, log_dir.clock, log_dir.workers)
@@ -255,7 +256,7 @@ class Log:
     def _append_failed(self, error: Exception) -> KafkaStorageError:
         if isinstance(error, OSError) and error.errno in FULL_DISK:
             text = f"{self.topic_partition}: the disk of {self._log_dir.path} is full, the append was refused"
-            self._log_dir.report.warning(text, topic_partition=str(self.topic_partition), log_dir=self._log_dir.path)
+            self._log_dir.warn(text, topic_partition=str(self.topic_partition))
             return KafkaStorageError(text)
         return self._log_dir.failed(error)
 
@@ -320,16 +321,10 @@ class Log:
             raise self._log_dir.failed(error) from error
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list["AbortedTransaction"]:
-        """Those that reach into this range, by their first offsets. Nobody aborts one here: they came with the files,
-        which compaction may have changed since."""
-        if not self._has_aborted:
+        """Those that reach into this range, by their first offsets. Nobody aborts one here: all came with the files."""
+        if not self._aborted:
             return []
-        from barnabas.storage.transaction_index import read_aborted
-
-        try:
-            rows = read_aborted(self._log_dir.files, self.path)
-        except OSError as error:
-            raise self._log_dir.failed(error) from error
+        rows = [row for rows in self._aborted.values() for row in rows]
         return sorted(row for row in rows if row.first_offset < end_offset and row.last_offset >= start_offset)
 
     # ---- offsets
@@ -386,7 +381,8 @@ class Log:
             try:
                 plan.run()
             except OSError as error:
-                raise self._log_dir.go_offline(error) from error
+                self._unflushed.failed(self._leader_epochs)
+                raise self._log_dir.failed(error) from error
             self.flush_done(plan, None)
 
     def flush_plan(self, *, with_active: bool) -> FlushPlan | None:
@@ -401,6 +397,11 @@ class Log:
             )
         except OSError as error:
             raise self._log_dir.failed(error) from error
+
+    def flush_postponed(self, error: OSError) -> None:
+        """Descriptors were short: no fsync has failed, and the next plan takes all of this one again."""
+        self._unflushed.failed(self._leader_epochs)
+        self._log_dir.failed(error)
 
     def flush_done(self, plan: FlushPlan, error: BaseException | None) -> BaseException | None:
         if self.is_closed:
@@ -484,6 +485,7 @@ class Log:
             return
         for segment in self._segments.remove_first(count):
             self._unflushed.deleted(segment)
+            self._aborted.pop(segment.base_offset, None)
             for path in segment.paths:
                 self._log_dir.cache.forget(path)
         self._tell(f"deleted {count} segments, the log starts at offset {self.log_start_offset}", segments=count)
@@ -520,7 +522,7 @@ class Log:
         try:
             found = self.cleanable(now_ms)
         except OSError as error:
-            raise self._log_dir.go_offline(error) from error
+            raise self._log_dir.failed(error) from error
         if found.is_due:
             self._log_dir.cleaner.offer(self.topic_partition, found.dirty_ratio)
         elif found.look_again_ms is not None:
@@ -536,23 +538,38 @@ class Log:
         new = Segment(self.path, cleaned.base_offset, self._log_dir.cache, old[-1].created_ms)
         new.load_closed(cleaned.size_bytes, cleaned.index_bytes, cleaned.time_index_bytes)
         end_offset = self._segments[slots.stop].base_offset
+        aborted = self._aborted_of_cleaned(new) if self._aborted else []
         self._swap = SegmentSwap(
             self._log_dir,
             old,
             new,
             checkpoint=self._log_dir.checkpoint_with(self.topic_partition, end_offset),
-            install=self._install,
+            install=lambda swap: self._install(swap, aborted),
             then=lambda error: self._swapped(then, error),
         )
         self._swap.start()
 
-    def _install(self, swap: SegmentSwap) -> None:
+    def _aborted_of_cleaned(self, segment: Segment) -> list["AbortedTransaction"]:
+        """Read before any name changes: those who fetch meanwhile are told what is in memory."""
+        from barnabas.storage.transaction_index import decode_aborted
+
+        path = f"{self.path}/{file_name(segment.base_offset, TXN_INDEX_SUFFIX)}{CLEANED_SUFFIX}"
+        files = self._log_dir.files
+        try:
+            return decode_aborted(files.read_bytes(path)) if files.exists(path) else []
+        except OSError as error:
+            raise self._log_dir.failed(error) from error
+
+    def _install(self, swap: SegmentSwap, aborted: list["AbortedTransaction"]) -> None:
         slots = self._segments.slots_of([segment.base_offset for segment in swap.old])
         assert slots is not None, "nothing is deleted meanwhile"
         self._segments.replace(slots, swap.new)
         for segment in swap.old:
+            self._aborted.pop(segment.base_offset, None)
             for path in segment.paths:
                 self._log_dir.cache.forget(path)
+        if aborted:
+            self._aborted[swap.new.base_offset] = aborted
 
     def _swapped(self, then: Then, error: BaseException | None) -> None:
         swap, self._swap = self._swap, None

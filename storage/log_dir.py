@@ -31,6 +31,7 @@ Then = Callable[[BaseException | None], None]
 
 _SPACE_CHECK_BYTES = 64 << 20
 _SPACE_CHECK_MS = 1_000
+_WARNING_MS = 1_000
 
 
 class LogManagerConfig(NamedTuple):
@@ -77,6 +78,7 @@ class LogDir:
         "_credit_bytes",
         "_is_short_of_space",
         "_next_space_check_ms",
+        "_next_warning_ms",
         "_written",
         "cache",
         "cleaner",
@@ -135,6 +137,7 @@ class LogDir:
         self._credit_bytes = 0
         self._is_short_of_space = False
         self._next_space_check_ms = 0
+        self._next_warning_ms = 0
 
     # ---- failure
 
@@ -143,8 +146,15 @@ class LogDir:
         if not (isinstance(error, OSError) and error.errno in OUT_OF_DESCRIPTORS):
             return self.go_offline(error)
         text = f"log dir {self.path}: {error}: raise `ulimit -n`, or lower max.connections"
-        self.report.warning(text, log_dir=self.path, error=str(error))
+        self.warn(text, error=str(error))
         return KafkaStorageError(text)
+
+    def warn(self, text: str, **fields: object) -> None:
+        """Once a second at most: whoever is refused tries again, and a full disk is no place for a flood of lines."""
+        now_ms = self.clock.now_ms()
+        if now_ms >= self._next_warning_ms:
+            self._next_warning_ms = now_ms + _WARNING_MS
+            self.report.warning(text, log_dir=self.path, **fields)
 
     def go_offline(self, error: BaseException) -> KafkaStorageError:
         if self.error is None:

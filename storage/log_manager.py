@@ -355,7 +355,7 @@ class LogManager:
         metadata = encode_partition_metadata(topic_id)
         write_file(self._files, f"{path}/{PARTITION_METADATA}", metadata, sync=False)
         segment = Segment(path, 0, self._cache, self._clock.now_ms())
-        loaded = LoadedLog([segment], 0, 0, 0, ProducerState(), LeaderEpochs(), has_durable_names=False)
+        loaded = LoadedLog([segment], 0, 0, 0, ProducerState(), LeaderEpochs(), has_durable_names=False, aborted={})
         log = self._logs[topic_partition] = Log(log_dir, topic_partition, topic_id, config, loaded)
         self._add(log_dir, topic_partition)
         return log

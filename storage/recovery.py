@@ -12,7 +12,7 @@ Rules of recovery, Kafka's unless said otherwise:
 - Producer state begins at the latest good snapshot at or below the first segment that is walked over.
 """
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.protocol.crc32c import crc32c
 from barnabas.protocol.records import BatchHeader
@@ -20,7 +20,7 @@ from barnabas.protocol.types import TopicPartition
 from barnabas.storage.batches import CRC_FROM, scan_batches
 from barnabas.storage.checkpoints import CorruptCheckpoint
 from barnabas.storage.leader_epochs import LEADER_EPOCH_CHECKPOINT, LeaderEpochs
-from barnabas.storage.leftovers import TXN_INDEX_SUFFIX, clear_leftovers
+from barnabas.storage.leftovers import clear_leftovers
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_dir import LogDir
 from barnabas.storage.offset_index import OffsetIndex
@@ -31,10 +31,14 @@ from barnabas.storage.segment import (
     RELATIVE_OFFSET_MAX,
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
     Segment,
     file_name,
 )
 from barnabas.storage.time_index import TimeIndex
+
+if TYPE_CHECKING:
+    from barnabas.storage.transaction_index import AbortedTransaction
 
 
 class LoadedLog(NamedTuple):
@@ -48,8 +52,8 @@ class LoadedLog(NamedTuple):
     leader_epochs: LeaderEpochs
     has_durable_names: bool
     """It was stopped cleanly and held something then: a stop writes nothing for a log that is empty."""
-    has_aborted: bool = False
-    """A segment has a transaction index."""
+    aborted: "dict[int, list[AbortedTransaction]]"
+    """By the base offset of the segment that they ended in."""
 
 
 class LogLoader:
@@ -70,13 +74,14 @@ class LogLoader:
         self._without_index: set[int] = set()
         """Base offsets of segments whose index files are missing or damaged."""
         self._removed_any = False
-        self._has_aborted = False
+        self._aborted: dict[int, list[AbortedTransaction]] = {}
 
     def load(self, *, is_clean: bool) -> LoadedLog:
         names = clear_leftovers(self._files, self._path, self._log_dir.report)
         snapshots = _offsets_of(names, SNAPSHOT_SUFFIX)
         segments = [self._segment(offset, names) for offset in _offsets_of(names, LOG_SUFFIX)]
-        self._has_aborted = any(name.endswith(TXN_INDEX_SUFFIX) for name in names)
+        for offset in _offsets_of(names, TXN_INDEX_SUFFIX):
+            self._read_aborted(offset)
         if LEADER_EPOCH_CHECKPOINT in names:
             self._read_leader_epochs()
         end_offset = self._trusted_end(segments) if is_clean else None
@@ -109,7 +114,7 @@ class LogLoader:
             self._producers,
             self._leader_epochs,
             has_durable_names=is_clean and end_offset > 0,
-            has_aborted=self._has_aborted,
+            aborted=self._aborted,
         )
 
     def _segment(self, base_offset: int, names: set[str]) -> Segment:
@@ -269,8 +274,16 @@ class LogLoader:
             for path in segment.paths:
                 self._log_dir.cache.forget(path)
                 self._files.remove(path)
+            if self._aborted.pop(segment.base_offset, None) is not None:
+                self._files.remove(f"{self._path}/{file_name(segment.base_offset, TXN_INDEX_SUFFIX)}")
             self._removed_any = True
         del segments[first:]
+
+    def _read_aborted(self, base_offset: int) -> None:
+        from barnabas.storage.transaction_index import decode_aborted  # few logs have any
+
+        path = f"{self._path}/{file_name(base_offset, TXN_INDEX_SUFFIX)}"
+        self._aborted[base_offset] = decode_aborted(self._files.read_bytes(path))
 
     def _remove_snapshots(self, segments: list[Segment], snapshots: list[int], end_offset: int) -> None:
         """Kept are those at the start of a segment and the last one, which a clean stop wrote at the log's end."""

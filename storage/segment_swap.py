@@ -15,9 +15,9 @@ import threading
 from collections.abc import Callable, Sequence
 
 from barnabas.storage.flush import Then
-from barnabas.storage.leftovers import CLEANED_SUFFIX, SWAP_SUFFIX, TXN_INDEX_SUFFIX
+from barnabas.storage.leftovers import CLEANED_SUFFIX, SWAP_SUFFIX
 from barnabas.storage.log_dir import Checkpoint, LogDir
-from barnabas.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, Segment
+from barnabas.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX, Segment
 
 
 class SegmentSwap:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from barnabas.protocol.errors import CorruptMessage
 from barnabas.protocol.records import BatchHeader, ControlType, control_type_of, iter_records
 from barnabas.storage.files import Files
-from barnabas.storage.leftovers import TXN_INDEX_SUFFIX
+from barnabas.storage.segment import TXN_INDEX_SUFFIX
 
 _ROW = Struct(">hqqqq")
 _VERSION = 0
@@ -44,7 +44,10 @@ def read_aborted(files: Files, directory: str) -> list[AbortedTransaction]:
     rows: list[AbortedTransaction] = []
     for name in files.listdir(directory):
         if name.endswith(TXN_INDEX_SUFFIX):
-            rows += decode_aborted(files.read_bytes(f"{directory}/{name}"))
+            try:
+                rows += decode_aborted(files.read_bytes(f"{directory}/{name}"))
+            except FileNotFoundError:
+                pass  # retention has just deleted the segment: what it held ends before those that are left
     return rows
 
 

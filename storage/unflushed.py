@@ -10,7 +10,10 @@ from barnabas.storage.flush import FlushPlan, SegmentSync
 from barnabas.storage.leader_epochs import LEADER_EPOCH_CHECKPOINT, LeaderEpochs
 from barnabas.storage.metadata_files import PARTITION_METADATA
 from barnabas.storage.producer_state import ProducerState
-from barnabas.storage.segment import SNAPSHOT_SUFFIX, Segment, file_name
+from barnabas.storage.segment import SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX, Segment, file_name
+
+_OTHER_SUFFIXES = (TXN_INDEX_SUFFIX, SNAPSHOT_SUFFIX)
+"""Of files that go with a segment and are not always there."""
 
 
 class Unflushed:
@@ -40,8 +43,8 @@ class Unflushed:
 
     def deleted(self, segment: Segment) -> None:
         """It stays among the unsealed if it is: it must not come back torn."""
-        snapshot = f"{self._directory}/{file_name(segment.base_offset, SNAPSHOT_SUFFIX)}"
-        self._deleted.append((*segment.paths, snapshot))
+        others = (f"{self._directory}/{file_name(segment.base_offset, suffix)}" for suffix in _OTHER_SUFFIXES)
+        self._deleted.append((*segment.paths, *others))
 
     def plan(self, files: Files, offset: int, active: Segment | None, leader_epochs: LeaderEpochs) -> FlushPlan:
         """Makes the log durable up to `offset`: its end with the active segment, that segment's start without."""
@@ -72,6 +75,10 @@ class Unflushed:
         gone = {paths[0] for paths in plan.deleted}
         self._deleted = self._deleted[len(plan.deleted) :]
         self._unsealed = [each for each in self._unsealed if not each.is_sealed and each.path not in gone]
+
+    def failed(self, leader_epochs: LeaderEpochs) -> None:
+        """Nothing of the plan counts as done: the next one takes all of it again."""
+        leader_epochs.is_dirty = True
 
     def recovery_point_to_checkpoint(self, recovery_point: int, active: Segment) -> int:
         """Recovery trusts the index files of every segment that ends at this point: it stays inside an unsealed one."""

@@ -7,6 +7,7 @@ locked data directory, an unknown key) is one line and exit code 1.
 
 import gc
 import os
+import sys
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ def start(arguments: Arguments) -> int:
     if arguments.ephemeral and arguments.data_dir is not None:
         raise UsageError("--data-dir and --ephemeral exclude each other: data either stays or goes away")
     report = report_of(arguments)
+    end_on_sigterm()
     ephemeral_dir = _make_ephemeral_dir() if arguments.ephemeral else None
     try:
         properties = properties_of(arguments, ephemeral_dir)
@@ -45,7 +47,7 @@ def report_of(arguments: Arguments) -> TextReport | JsonReport:
 def _run(properties: dict[str, str], report: TextReport | JsonReport, cluster_id: str) -> int:
     gc.disable()  # until the broker is ready: nothing that a start makes is garbage, and looking for some takes time
     from barnabas.broker.acceptor import CannotListen
-    from barnabas.broker.server import BrokerServer, StopFailed
+    from barnabas.broker.server import BrokerServer, StopFailed, StorageLost
     from barnabas.storage.log_manager import ForeignLogDir, LogDirInUse
     from barnabas.storage.metadata_files import CorruptMetadata
 
@@ -61,6 +63,8 @@ def _run(properties: dict[str, str], report: TextReport | JsonReport, cluster_id
         raise Failure(error.message, "choose another --port (0 picks a free one) or --host") from None
     except (LogDirInUse, ForeignLogDir, CorruptMetadata, KafkaStorageError) as error:
         raise Failure(str(error), "choose another --data-dir") from None
+    except StorageLost as error:
+        raise Failure(str(error), "see to the disk, then start again: the logs are recovered") from None
     except StopFailed as error:
         raise Failure(str(error), "the next start recovers its logs") from None
     except OSError as error:
@@ -157,6 +161,14 @@ def _make_ephemeral_dir() -> str:
 
 
 # ---- running
+
+
+def end_on_sigterm() -> None:
+    """Until the broker is there to be stopped: a temporary directory goes, and the first process of a container, which
+    dies of no signal that it does not handle, ends."""
+    import signal
+
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(128 + signal.SIGTERM))
 
 
 def _allow_many_files() -> None:

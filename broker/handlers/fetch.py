@@ -232,10 +232,15 @@ class _Fetch:
             self._finish()
 
     def _finish(self) -> None:
+        """Whatever goes wrong is this fetch's own affair: the one who calls may be in the middle of a Produce."""
         assert self._promise is not None
         self._stop_waiting()
-        found, _, _ = self._read()
-        self._promise.resolve(self._response(found))
+        try:
+            found, _, _ = self._read()
+            response = self._response(found)
+        except Exception as error:
+            return self._promise.fail(error)
+        self._promise.resolve(response)
 
     def _stop_waiting(self) -> None:
         assert self._timer is not None

@@ -214,6 +214,17 @@ def requests_of_the_guard(broker: Broker) -> dict[str, tuple[Any, int, int, dict
     }  # fmt: skip
 
 
+def cost_of(broker: Broker, client: RawClient, request: Any, version: int) -> tuple[int, dict[str, int]]:
+    """All calls but the loop's own, and which of them are system calls."""
+    with counted(broker) as calls:
+        client.call(request, version)
+    system = {call: calls[call] for call in SYSTEM_CALLS if calls[call]}
+    for name in ("writev", "pread"):
+        if name in system:
+            system[name] //= 2  # ours and the system's
+    return sum(count for call, count in calls.items() if call not in LOOPS_OWN), system
+
+
 def test_no_request_costs_more_than_it_did(broker: Broker, client: RawClient) -> None:
     broker.create_topics({"wide": 2, "few": 1})
     client.produce("few", batch(1, CompressionType.NONE))
@@ -221,15 +232,8 @@ def test_no_request_costs_more_than_it_did(broker: Broker, client: RawClient) ->
     guarded = requests_of_the_guard(broker)
     for name, (request, version, _, _) in guarded.items():
         client.call(request, version)
-        with counted(broker) as calls:
-            client.call(request, version)
-        own = sum(count for call, count in calls.items() if call not in LOOPS_OWN)
-        system = {call: calls[call] for call in SYSTEM_CALLS if calls[call]}
-        if "writev" in system:
-            system["writev"] //= 2  # ours and the system's
-        if "pread" in system:
-            system["pread"] //= 2
-        found[name] = (own, system)
+        # The least of a few: the broker may have something of its own to do, such as making the files of a new topic.
+        found[name] = min((cost_of(broker, client, request, version) for _ in range(5)), key=lambda cost: cost[0])
     too_many = {name: own for name, (own, _) in found.items() if own > guarded[name][2]}
     assert not too_many, found
     assert {name: system for name, (_, system) in found.items()} == {name: row[3] for name, row in guarded.items()}

@@ -132,7 +132,7 @@ def test_a_stop_while_it_starts_is_heeded(tmp_path: Path) -> None:
     """The kernel spares the first process of a container every signal that it has no handler for."""
     code = (
         "import os, signal, sys, barnabas.container as container\n"
-        "container._end_on_sigterm()\n"
+        "container.end_on_sigterm()\n"
         "os.kill(os.getpid(), signal.SIGTERM)\n"
         "signal.pause()"
     )
