@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ import pytest
 from barnabas.client import Address, Client
 from barnabas.commands.start import with_address, with_advertised_port
 from barnabas.protocol.frame import encode_request
+from barnabas.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
-from tests.barnabas.processes import broker, environment, failed_start, one_line, run
+from tests.barnabas.processes import READY, broker, environment, failed_start, one_line, run
 from tests.broker.wire import RawClient, good, produce_request
 
 
@@ -293,3 +295,48 @@ def test_a_failed_start_leaves_no_temporary_directory(tmp_path: Path) -> None:
         done = run("start", "--ephemeral", "--port", port, env=environment(TMPDIR=str(tmp_path)))
     assert done.returncode == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stop_while_it_starts_leaves_no_temporary_directory(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "barnabas", "start", "--ephemeral", "--port", "0"]
+    with subprocess.Popen(command, env=environment(TMPDIR=str(tmp_path)), stdout=subprocess.DEVNULL) as process:
+        while not any(tmp_path.iterdir()):
+            assert process.poll() is None
+        process.terminate()
+    assert process.returncode in (0, 143)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_flood_of_signals_stops_it_too() -> None:
+    with broker("--port", "0", "--ephemeral") as running:
+        while running.process.poll() is None:
+            running.process.send_signal(signal.SIGTERM)
+        assert running.process.returncode == 0
+
+
+def test_connections_leave_descriptors_for_files() -> None:
+    """The first flush of a log opens its directory, and a first request imports its handler."""
+    command = f"ulimit -n 100; exec {sys.executable} -m barnabas start --port 0 --ephemeral"
+    with (
+        subprocess.Popen(["sh", "-c", command], env=environment(), stdout=subprocess.PIPE, text=True) as process,
+        ExitStack() as stack,
+    ):
+        assert process.stdout is not None
+        ready = READY.fullmatch(process.stdout.readline())
+        assert ready is not None
+        stack.callback(process.terminate)
+        port = int(ready[2])
+        client = stack.enter_context(RawClient(port))
+        for _ in range(120):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        topic = CreatableTopic(
+            name="orders",
+            num_partitions=1,
+            replication_factor=1,
+            assignments=(),
+            configs=[CreatableTopicConfig(name="flush.messages", value="1")],
+        )
+        created = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+        assert created.topics[0].error_code == 0
+        assert client.produce("orders", good()).error_code == 0
+    assert process.returncode == 0

@@ -246,6 +246,17 @@ def test_a_failed_promise_closes_the_connection_after_the_replies_before_it(wire
     assert wire.why_closed(client) == "there is no answer"
 
 
+def test_a_bad_request_closes_the_connection_after_the_replies_before_it_that_are_still_to_come(wire: Wire) -> None:
+    client = wire.connect()
+    client.request(b"park a", b"echo b", b"bad", b"echo c")
+    wire.turn_until(lambda: wire.toy.parked)
+    client.request(b"echo d")
+    wire.turn()
+    assert wire.toy.handled == [b"park a", b"echo b", b"bad"], "nothing behind it is handled"
+    wire.toy.keep(b"a")
+    assert client.until_cut_off() == [b"a", b"echo b"]
+
+
 @pytest.mark.parametrize("size", [1, SENDFILE_ABOVE_BYTES, SENDFILE_ABOVE_BYTES + 1, 100_000, 2 * MIB])
 @pytest.mark.parametrize("buffer_bytes", [0, 2_048])
 def test_slices_of_a_file_and_the_bytes_around_them_stay_in_order(

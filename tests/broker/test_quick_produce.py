@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from barnabas.broker.partition import Partition
 from barnabas.broker.quick_produce import VERSIONS, QuickProduce
 from barnabas.protocol.compression import CompressionType
+from barnabas.protocol.errors import KafkaStorageError
 from barnabas.protocol.frame import encode_request
 from barnabas.protocol.messages.produce import ProduceRequest
 from barnabas.protocol.records import ControlType, build_end_transaction_marker
@@ -182,3 +184,36 @@ def test_no_cut_of_a_frame_is_taken_for_whole(broker: Broker, version: int) -> N
     frame = bytes(encode_request(request_of(), version, 1, "test")[4:])
     for size in range(2, len(frame)):
         assert quickly(broker, frame[:size]) is None, size
+
+
+def hostile_frame(client_id_length: int, name_length: int, size: int) -> bytes:
+    batch = bytes(good())
+    header = pack(">hhih", 0, 8, 1, client_id_length)
+    start = pack(">hhiih", -1, 1, 1_000, 1, name_length)
+    return header + start + b"plain-quick" + pack(">iii", 1, 0, size) + batch
+
+
+def test_lengths_below_zero_are_not_counted_from_the_end(broker: Broker) -> None:
+    batch_bytes = len(good())
+    name_at, frame_bytes = 24, len(hostile_frame(-1, 11, 0))
+    assert quickly(broker, hostile_frame(-1, 11, batch_bytes)) is not None, "all is well with the frame"
+    assert quickly(broker, hostile_frame(-5, 11, batch_bytes)) is None
+    end = -(12 + batch_bytes)  # of a name, where its partition begins
+    assert quickly(broker, hostile_frame(-1, end - name_at, frame_bytes + batch_bytes)) is None
+
+
+def test_a_full_disk_is_asked_once(broker: Broker, client: RawClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = broker._server
+    assert server is not None
+    asked = []
+
+    def full(self: Partition, *_: object) -> None:
+        asked.append(self.topic_partition)
+        raise KafkaStorageError("the disk is full")
+
+    monkeypatch.setattr(Partition, "append", full)
+    for version in (7, 8, 9, 12):
+        told = client.call(request_of(), version).responses[0].partition_responses[0]
+        assert (told.error_code, told.base_offset, told.log_start_offset) == (56, -1, -1)
+        assert told.error_message == ("the disk is full" if version >= 8 else None)
+    assert len(asked) == 4

@@ -1,18 +1,20 @@
 """A broker as a whole: what keeps it from starting, and what it tells about what it does."""
 
+import errno
 import shutil
 from pathlib import Path
 
 import pytest
 
-from barnabas.broker.server import StopFailed
-from barnabas.protocol.errors import InvalidConfig
+from barnabas.broker.server import StopFailed, StorageLost
+from barnabas.protocol.errors import ErrorCode, InvalidConfig
 from barnabas.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
 from barnabas.replication.image import ResourceType
+from barnabas.storage.flush import FlushPlan
 from barnabas.testing import Broker
 from tests.broker.wire import RawClient, good
 from tests.storage.fakes import FakeReport
@@ -63,3 +65,46 @@ def test_a_stop_that_fails_ends_the_broker_and_says_so(step: str, monkeypatch: p
     with pytest.raises(StopFailed, match=r"could not stop cleanly: .*Input/output error"):
         broker.stop()
     broker.stop()  # it did end
+
+
+def test_a_stop_that_leaves_something_unwritten_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    broker = Broker(topics={"orders": 1}, data_dir=str(tmp_path)).start()
+    with RawClient(broker.port) as client:
+        assert client.produce("orders", good()).error_code == 0
+    monkeypatch.setattr(FlushPlan, "sync_data", fail)
+    with pytest.raises(StopFailed, match=r"is offline: .*No space left"):
+        broker.stop()
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.parametrize(
+    ("log_dirs", "failing", "lost"),
+    [
+        (1, "orders-0", "the last log dir"),
+        (2, "__cluster_metadata-0", "the log dir with the metadata"),  # nothing can be decided any more
+        (2, "orders-0", None),  # the other one serves
+    ],
+)
+def test_a_broker_ends_when_it_has_lost_what_it_cannot_do_without(
+    tmp_path: Path, log_dirs: int, failing: str, lost: str | None
+):
+    dirs = [tmp_path / str(number) for number in range(log_dirs)]
+    broker = Broker(topics={"orders": 1}, config={"log.dirs": ",".join(map(str, dirs))}).start()
+    server = broker._server
+    assert server is not None
+    assert server._logs is not None
+    bad = next(each for each in server._logs.log_dirs if Path(each.path, failing).exists())
+    server.loop.call_from_thread(lambda: bad.go_offline(OSError(errno.EIO, "Input/output error")))
+    if lost is None:
+        with RawClient(broker.port) as client:
+            assert client.produce("orders", good()).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        expected = pytest.raises(StopFailed, match="is offline")
+    else:
+        assert broker._thread is not None
+        broker._thread.join(10)
+        expected = pytest.raises(StorageLost, match=f"{lost}, .*, is offline: .*Input/output error")
+    with expected:
+        broker.stop()

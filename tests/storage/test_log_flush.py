@@ -1,5 +1,7 @@
 """Durability: who shares an fsync, what moves the recovery point, and what a failed fsync means."""
 
+import errno
+
 import pytest
 
 from barnabas.protocol.errors import KafkaStorageError
@@ -258,3 +260,27 @@ def test_deleting_a_log_tells_those_who_wait():
     with pytest.raises(KafkaStorageError):
         append(log, now_ms=NOW_MS)
     assert not log.is_offline, "what a late worker does to a deleted log is nobody's trouble"
+
+
+def test_a_flush_that_finds_no_descriptor_is_tried_again_and_those_who_wait_go_on_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    broker = Broker()
+    log = broker.log()
+    append(log)
+    told: list[BaseException | None] = []
+
+    def refuse(_path: str) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as scarce:
+        scarce.setattr(broker.files, "sync_dir", refuse)  # the name of a new log must become durable with its data
+        log.flush(told.append)
+        broker.settle()
+        broker.clock.advance(100)
+        broker.settle()
+        assert (told, log.recovery_point, log.is_offline) == ([], 0, False)
+    broker.clock.advance(100)
+    broker.settle()
+    assert (told, log.recovery_point) == ([None], 1)
+    assert broker.report.having("raise `ulimit -n`")
