@@ -10,6 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines.shared import options, session
+from compat_tests.brokers import apache_kafka
+from tests.kafka_jars import kafka_libs
 from tests.pipelines.gated_broker import GatedBroker
 from tests.pipelines.jobs import DRIVER_OPTIONS
 from tests.pipelines.records import create_topic
@@ -71,6 +73,15 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     folder = tmp_path_factory.mktemp("broker")
     with BrokerProcess(folder / "data", settings={"auto.create.topics.enable": "false"}) as process:
         yield process
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Apache Kafka, which has transactions: use topics of your own."""
+    kafka_libs()
+    one_broker = {f"transaction.state.log.{key}": "1" for key in ("replication.factor", "min.isr", "num.partitions")}
+    with apache_kafka(tmp_path_factory.mktemp("kafka"), one_broker) as started:
+        yield started.bootstrap
 
 
 @pytest.fixture

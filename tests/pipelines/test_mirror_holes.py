@@ -1,7 +1,6 @@
 """Sources with offsets that hold no record, because of transactions or compaction; Apache Kafka at either end."""
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -11,8 +10,6 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines import archive, table
-from compat_tests.brokers import apache_kafka
-from tests.kafka_jars import kafka_libs
 from tests.pipelines.records import Record, create_topic, produce, read
 from tests.pipelines.test_mirror import Mirroring
 from tests.processes.broker_process import BrokerProcess
@@ -20,16 +17,6 @@ from tests.processes.broker_process import BrokerProcess
 COMPACTED = {"cleanup.policy": "compact", "segment.ms": "50", "min.cleanable.dirty.ratio": "0.01"}
 KEYS = 10
 TIMEOUT_S = 60
-
-
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    kafka_libs()
-    folder = tmp_path_factory.mktemp("kafka")
-    with apache_kafka(
-        folder, {"transaction.state.log.replication.factor": "1", "transaction.state.log.min.isr": "1"}
-    ) as started:
-        yield started.bootstrap
 
 
 def test_committed_records_of_apache_kafka_are_mirrored_and_aborted_ones_are_not(
