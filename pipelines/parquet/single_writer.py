@@ -13,10 +13,8 @@ from typing import IO, NamedTuple, Self
 
 from barnabas.pipelines.shared.failure import Failure
 from barnabas.pipelines.shared.folder import Folder
+from barnabas.pipelines.shared.output_marks import require_no_other_job
 from barnabas.pipelines.shared.position import Topics
-
-MARKS = {"archive": "_archive", "table": "_table", "rollup": "_rollup.json"}
-"""What each job leaves in its output, and no other."""
 
 
 class Holder(NamedTuple):
@@ -117,9 +115,3 @@ class SingleWriter(ABC):
         for name in self.folder.names(self.staging):
             if name != self.run:
                 self.folder.remove(f"{self.staging}/{name}")
-
-
-def require_no_other_job(folder: Folder, job: str) -> None:
-    for other, mark in MARKS.items():
-        if other != job and folder.exists(mark):
-            raise Failure(f"{folder.uri()} is the output of {other}: give {job} an --output of its own")

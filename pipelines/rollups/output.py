@@ -14,6 +14,7 @@ from barnabas.pipelines.rollups.batch_notes import BatchNotes
 from barnabas.pipelines.shared.failure import Failure
 from barnabas.pipelines.shared.files import Files
 from barnabas.pipelines.shared.folder import Folder
+from barnabas.pipelines.shared.output_marks import require_no_other_job
 
 OWNER = "_rollup.json"
 LOCK = "_rollup.lock"
@@ -41,6 +42,7 @@ class ParquetOutput:
 
     def check(self, checkpoint_id: str) -> None:
         """Another checkpoint counts its batches from 0 again: its files would take the place of those that are here."""
+        require_no_other_job(self.folder, "rollup")
         if self.folder.exists(OWNER):
             if json.loads(self.folder.read(OWNER))["checkpoint"] != checkpoint_id:
                 raise Failure(

@@ -242,6 +242,9 @@ def test_a_dry_run_tells_the_plan_and_changes_nothing(
     (job.output / "batch-0000000000.parquet").touch()
     with pytest.raises(Failure, match="Parquet files of something else"):
         job.once("--dry-run")
+    (job.output / "_archive").mkdir()
+    with pytest.raises(Failure, match="is the output of archive: give rollup an --output of its own"):
+        job.once("--dry-run")
 
 
 @pytest.mark.parametrize(
