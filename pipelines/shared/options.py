@@ -255,4 +255,5 @@ def source_settings(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _is_stream(options: argparse.Namespace) -> bool:
-    return hasattr(options, "starting_offsets")
+    """It follows topics; an audit, which reads them once, looks at everything that is there."""
+    return hasattr(options, "every")

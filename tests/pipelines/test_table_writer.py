@@ -10,6 +10,7 @@ import pytest
 
 from barnabas.pipelines.parquet.archive_writer import ArchiveWriter
 from barnabas.pipelines.parquet.table_writer import TableWriter
+from barnabas.pipelines.rollups.batch_notes import BatchNotes
 from barnabas.pipelines.rollups.output import ParquetOutput
 from barnabas.pipelines.shared.failure import Failure
 from barnabas.pipelines.shared.folder import Folder, LocalFolder
@@ -112,7 +113,7 @@ def test_what_another_job_prepares_beside_the_same_folder_stays(tmp_path: Path) 
     folder = LocalFolder(str(tmp_path / "out"))
     archived = ArchiveWriter(folder).batch_staging()
     folder.create(f"{archived}/committed.parquet", "")
-    rollup = ParquetOutput(folder)
+    rollup = ParquetOutput(folder, BatchNotes(LocalFolder(str(tmp_path / "checkpoint"))))
     rollup.open("checkpoint")
     rollup.close()
     one_run(folder, 2)
