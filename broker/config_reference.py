@@ -32,6 +32,7 @@ _DEVIATIONS = """\
 | what | Kafka 4.3 | Barnabas |
 |---|---|---|
 | `listeners` | `PLAINTEXT://:9092`, every interface | `PLAINTEXT://127.0.0.1:9092`, this machine alone |
+| `authorizer.class.name` | any class | refused unless it is empty: there are no ACLs yet |
 | `advertised.listeners` not set | the listeners, so 0.0.0.0 needs it | clients are told the address they dialled |
 | `inter.broker.listener.name` not set | the listener named `PLAINTEXT` | the first listener for clients |
 | `log.dirs` | `/tmp/kafka-logs` | `./data` |
@@ -57,7 +58,7 @@ def reference() -> str:
         "## Broker keys\n\n" + _table(BrokerConfig.KEYS.values(), broker_columns),
         _DEVIATIONS,
         "## Kafka's keys that are accepted without effect\n\n"
-        + _codes(sorted(ignored_keys()))
+        + _codes(sorted(set(ignored_keys()) - {"authorizer.class.name"}))
         + "\n\nSo are the forms "
         "`listener.name.<listener>.<key>`, `config.providers.<...>`, `metrics.context.<...>`, `rlmm.config.<...>` and "
         "`rsm.config.<...>`.\n",
