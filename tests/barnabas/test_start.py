@@ -311,7 +311,7 @@ def test_a_flood_of_signals_stops_it_too() -> None:
     with broker("--port", "0", "--ephemeral") as running:
         while running.process.poll() is None:
             running.process.send_signal(signal.SIGTERM)
-        assert running.process.returncode == 0
+        assert running.process.returncode in (0, -signal.SIGTERM)  # Python's last steps are without a handler
 
 
 def test_connections_leave_descriptors_for_files() -> None:
