@@ -36,7 +36,7 @@ run: $(VENV)/base.stamp ## start a broker on 127.0.0.1:9092, data in ./data
 
 test: lint components ## lint, then every test
 	$(PY) -m pytest -n 2 --dist loadfile --ignore tests/pipelines $(PYTEST_ARGS)
-	$(PY) -m pytest tests/pipelines $(PYTEST_ARGS)  # alone: they share one Spark session, which uses both cores
+	$(PY) -m pytest -n 2 --dist loadfile tests/pipelines $(PYTEST_ARGS)  # by themselves: a Spark session each
 
 lint: $(VENV)/dev.stamp ## ruff and mypy --strict
 	$(PY) -m ruff check .
