@@ -3,11 +3,11 @@
 import errno
 import socket
 from collections import Counter
-from math import inf
 
 from barnabas.broker.buffers import Buffers
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.connection import Connection, Dispatch
+from barnabas.broker.descriptors import connections_below
 from barnabas.broker.listeners import Listener
 from barnabas.broker.loop import Loop
 from barnabas.broker.poller import READ
@@ -18,7 +18,6 @@ _ACCEPTED_PER_EVENT = 64
 _BACKLOG_MIN = 1_024  # a client that finds the queue full tries again after a whole second
 _REFUSALS_TOLD_PER_SECOND = 10
 _RETRY_MS = 100
-_DESCRIPTORS_KEPT_MAX = 64
 _NEVER_MS = 10 * 365 * 24 * 3_600_000
 _OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -35,7 +34,7 @@ class Acceptor:
         self._loop = loop
         self._report = report
         self._dispatch: Dispatch | None = None
-        self._descriptors_max = _descriptors_for_connections()
+        self._descriptors_below = connections_below()
         self._buffers = Buffers()
         self._sockets: list[tuple[Listener, socket.socket]] = []
         self._watched: set[socket.socket] = set()
@@ -79,7 +78,7 @@ class Acceptor:
                 if error.errno in _OUT_OF_DESCRIPTORS:
                     self._pause(listener, bound, str(error))
                 return  # or the client gave up before it was accepted
-            if client.fileno() >= self._descriptors_max:  # the system gives out the lowest that is free
+            if client.fileno() >= self._descriptors_below:
                 client.close()
                 return self._pause(listener, bound, "the last descriptors are kept for files")
             self._on_client(listener, client, address[0])
@@ -179,14 +178,6 @@ class Acceptor:
         self.stop_accepting()
         for connection in list(self._idle_timers):
             connection.close()
-
-
-def _descriptors_for_connections() -> float:
-    """Connections must not take those that a flush needs to open a directory with, or an import its file."""
-    from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
-
-    limit, _ = getrlimit(RLIMIT_NOFILE)
-    return inf if limit == RLIM_INFINITY else limit - min(limit // 4, _DESCRIPTORS_KEPT_MAX)
 
 
 def _why_idle(connection: Connection, idle_ms: int) -> str | None:

@@ -15,6 +15,7 @@ from barnabas.broker.compaction_process import CompactionProcess
 from barnabas.broker.config import BrokerConfig, BrokerProperties, without_effect
 from barnabas.broker.config_describe import DescribedConfig
 from barnabas.broker.controller_shell import ControllerShell
+from barnabas.broker.descriptors import open_files_max
 from barnabas.broker.dispatch import API_VERSIONS, Dispatcher
 from barnabas.broker.entropy import Entropy
 from barnabas.broker.fetch_sessions import FetchSessions
@@ -49,8 +50,6 @@ from barnabas.storage.log_manager import LogManager
 from barnabas.storage.seams import Report
 
 _PLAINTEXT = 0
-_OPEN_FILES_MIN = 16
-_OPEN_FILES_MAX = 65_536
 _DRAIN_MS = 5_000
 _DRAIN_CHECK_MS = 5
 
@@ -320,7 +319,7 @@ def _log_manager_config(config: BrokerConfig, is_alone: bool) -> LogManagerConfi
         log_retention_check_interval_ms=config.log_retention_check_interval_ms,
         producer_id_expiration_ms=config.producer_id_expiration_ms,
         producer_id_expiration_check_interval_ms=config.producer_id_expiration_check_interval_ms,
-        open_files_max=config.barnabas_max_open_files or _open_files_max(is_alone),
+        open_files_max=config.barnabas_max_open_files or open_files_max(is_alone),
         free_bytes_min=config.barnabas_min_free_bytes,
         log_cleaner_enable=config.log_cleaner_enable,
         log_cleaner_backoff_ms=config.log_cleaner_backoff_ms,
@@ -328,16 +327,6 @@ def _log_manager_config(config: BrokerConfig, is_alone: bool) -> LogManagerConfi
         log_cleaner_io_buffer_load_factor=config.log_cleaner_io_buffer_load_factor,
         log_cleaner_io_max_bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
     )
-
-
-def _open_files_max(is_alone: bool) -> int:
-    """Three quarters of what the system lets this process open, the rest is for connections; a quarter if the process
-    is somebody else's."""
-    from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
-
-    limit, _ = getrlimit(RLIMIT_NOFILE)
-    share = limit * 3 // 4 if is_alone else limit // 4
-    return _OPEN_FILES_MAX if limit == RLIM_INFINITY else max(_OPEN_FILES_MIN, min(share, _OPEN_FILES_MAX))
 
 
 def _controller_settings(config: BrokerConfig) -> ControllerSettings:
