@@ -42,9 +42,7 @@ def main(words: list[str] | None = None) -> int:
     print(table.heading(run))
     with tempfile.TemporaryDirectory(prefix="barnabas-bench-", dir=options.folder) as folder:
         program = generator.build()
-        plan = Plan(
-            scenarios, systems, run.samples, options.scale, options.quick, Path(folder), program, bool(options.only)
-        )
+        plan = Plan(scenarios, systems, run.samples, options.scale, options.quick, Path(folder), program)
         progress = table.Progress(sys.stderr)
         try:
             take_samples(plan, run, progress)

@@ -189,7 +189,7 @@ def main() -> int:
     if not Path(sys.executable).with_name("py-spy").is_file():
         sys.exit("py-spy is not here: `make setup` installs it")
     (scenario,) = [scenario for scenario in SCENARIOS if scenario.name == options.scenario]
-    cases = [case for case in scenario.cases if not case.long and options.case in ("", case.name)]
+    cases = [case for case in scenario.cases if options.case in ("", case.name)]
     if not cases:
         sys.exit(f"{scenario.name} has {', '.join(repr(case.name) for case in scenario.cases)}")
     machine.allow_open_files()

@@ -26,10 +26,9 @@ class Plan:
     quick: bool
     folder: Path
     program: Path
-    long: bool = False
 
     def cases(self, scenario: Scenario) -> list[Case]:
-        return [case for case in scenario.cases if (case.quick or not self.quick) and (self.long or not case.long)]
+        return [case for case in scenario.cases if case.quick or not self.quick]
 
 
 def take_samples(plan: Plan, run: Run, progress: Progress) -> None:

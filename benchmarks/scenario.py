@@ -24,7 +24,6 @@ class Case:
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
     quick: bool = False  # also part of a quick run
-    long: bool = False  # only in a run that names the scenario
 
 
 @dataclass(frozen=True)
