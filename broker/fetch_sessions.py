@@ -59,7 +59,7 @@ class _Cached:
 class FetchSession:
     """What the broker remembers of one client's fetches."""
 
-    __slots__ = ("_cached", "epoch", "id", "last_used_ms", "uses_topic_ids")
+    __slots__ = ("_cached", "epoch", "id", "last_used_ms", "topic_names", "uses_topic_ids")
 
     def __init__(self, session_id: int, uses_topic_ids: bool, wanted: Iterable[Wanted], now_ms: int) -> None:
         self.id = session_id
@@ -67,6 +67,8 @@ class FetchSession:
         self.epoch = 1
         self.last_used_ms = now_ms
         self._cached = {want.key: _Cached(want) for want in wanted}
+        self.topic_names: dict[Uuid, str] = {}
+        """Of those asked for by their ids, once they were found."""
 
     def __len__(self) -> int:
         return len(self._cached)

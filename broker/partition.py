@@ -147,6 +147,11 @@ class Partition:
         max_offset = self.last_stable_offset if committed_only else self.high_watermark
         return self.log.read(offset, max_bytes, max_offset=max_offset, at_least_one=at_least_one)
 
+    def unread_bytes(self, offset: int, *, committed_only: bool) -> int | None:
+        """How much a reader at this offset has before it; None if waiting would bring it no more in one fetch."""
+        max_offset = self.last_stable_offset if committed_only else self.high_watermark
+        return 0 if offset >= max_offset else self.log.unread_bytes(offset, max_offset=max_offset)
+
     def delete_records(self, offset: int) -> int:
         """Moves the log start offset up to `offset`, or to the high watermark for -1; returns the new low watermark."""
         return self.log.delete_records(self.high_watermark if offset == -1 else offset)

@@ -320,6 +320,13 @@ class Log:
         except OSError as error:
             raise self._log_dir.failed(error) from error
 
+    def unread_bytes(self, offset: int, *, max_offset: int) -> int | None:
+        """What could be read of the segment that holds `offset`; None if that is all there will ever be of it."""
+        try:
+            return self._segments.unread_bytes(offset, max_offset)
+        except OSError as error:
+            raise self._log_dir.failed(error) from error
+
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list["AbortedTransaction"]:
         """Those that reach into this range, by their first offsets. Nobody aborts one here: all came with the files."""
         if not self._aborted:

@@ -101,6 +101,14 @@ class SegmentList:
             self.remember(max_offset, limit)
         return _slice(segment, start, end, limit, at_least_one)
 
+    def unread_bytes(self, offset: int, max_offset: int) -> int | None:
+        """How much lies between the two; None if they are in different segments: nobody reads across that border."""
+        slot = self.count_below(offset)
+        if slot != self.count_below(max_offset):
+            return None
+        segment = self._segments[slot]
+        return segment.position_of(max_offset) - segment.position_of(offset)
+
     def remember(self, offset: int, position: int) -> None:
         """Who read up to here comes back for what follows, and shall find it without a search."""
         cursors = self._cursors

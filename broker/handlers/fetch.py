@@ -4,7 +4,8 @@ v5 log start offset, v7 sessions (KIP-227), v9 fencing by leader epoch (KIP-320)
 v13 topic ids (KIP-516), v15 replica state in a tag, v16 leader endpoints, v17 and v18 for followers only.
 
 - Records are file slices of whole batches; at least one batch comes even if it is larger than what was asked for.
-- With less than `min_bytes` to give, the reply waits for more or for `max_wait_ms`. An error is told at once.
+- With less than `min_bytes` to give, the reply waits for more or for `max_wait_ms`. An error is told at once, but for
+  a topic that is not there: who asks for it again and again is held up as if it were empty.
 - A consumer reads from the leader: rack ids change nothing until followers can be read. There are no followers yet:
   who says that it is one is refused.
 """
@@ -35,6 +36,7 @@ from barnabas.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from barnabas.protocol.types import Uuid
 from barnabas.replication.image import NO_LEADER
 from barnabas.storage.seams import Timer
 
@@ -42,6 +44,7 @@ _NO_STORAGE_ERROR_UNTIL = 5
 _TOPIC_IDS_SINCE = 13
 _LEADERS_SINCE = 16
 _READ_COMMITTED = 1
+_NOT_URGENT = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse | Promise[FetchResponse]:
@@ -100,8 +103,8 @@ class _Fetch:
     """One Fetch while it is being answered: it reads, and if that is not enough it waits and reads again."""
 
     __slots__ = (
-        "_broker", "_committed_only", "_context", "_missing_bytes", "_partitions", "_promise", "_replica_id",
-        "_request", "_session", "_timer", "_uses_topic_ids", "_wanted",
+        "_broker", "_committed_only", "_context", "_max_bytes", "_missing_bytes", "_partitions", "_promise",
+        "_replica_id", "_request", "_session", "_timer", "_uses_topic_ids", "_wanted",
     )  # fmt: skip
 
     def __init__(
@@ -120,7 +123,8 @@ class _Fetch:
         self._session = session
         self._wanted = wanted
         self._committed_only = request.isolation_level == _READ_COMMITTED
-        self._partitions: list[Partition] = []
+        self._max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
+        self._partitions: list[tuple[Partition, Wanted]] = []
         self._missing_bytes = 0
         self._promise: Promise[FetchResponse] | None = None
         self._timer: Timer | None = None
@@ -128,15 +132,30 @@ class _Fetch:
     def answer(self) -> FetchResponse | Promise[FetchResponse]:
         found, size, urgent = self._read()
         request = self._request
-        if urgent or size >= request.min_bytes or request.max_wait_ms <= 0 or not self._partitions:
+        min_bytes = min(request.min_bytes, self._max_bytes)
+        if urgent or size >= min_bytes or request.max_wait_ms <= 0 or not self._partitions:
             return self._response(found)
-        return self._wait(request.min_bytes - size)
+        missing_bytes = self._missing_of(min_bytes) if size else min_bytes
+        return self._wait(missing_bytes) if missing_bytes > 0 else self._response(found)
+
+    def _missing_of(self, min_bytes: int) -> int:
+        """What was read are whole batches. What counts is what is there, up to what each partition was asked for: who
+        wants as much as a fetch may bring is not to wait because the last batch did not fit."""
+        for partition, wanted in self._partitions:
+            try:
+                unread_bytes = partition.unread_bytes(wanted.fetch_offset, committed_only=self._committed_only)
+            except KafkaStorageError:
+                return 0  # the next fetch is told
+            if unread_bytes is None:
+                return 0
+            min_bytes -= min(unread_bytes, max(wanted.max_bytes, 0))
+        return min_bytes
 
     # Reading
 
     def _read(self) -> tuple[list[tuple[Key, PartitionData]], int, bool]:
         """What every partition has to give, how many bytes that is, and whether it cannot wait."""
-        left = min(self._request.max_bytes, self._broker.config.fetch_max_bytes)
+        left = self._max_bytes
         size, urgent = 0, False
         found: list[tuple[Key, PartitionData]] = []
         self._partitions = []
@@ -145,7 +164,7 @@ class _Fetch:
             records_size = data.records.size if data.records else 0  # type: ignore[union-attr]
             size += records_size
             left = max(0, left - records_size)
-            urgent |= data.error_code != 0 or data.diverging_epoch.epoch >= 0
+            urgent |= data.error_code not in _NOT_URGENT or data.diverging_epoch.epoch >= 0
             found.append((wanted.key, data))
         return found, size, urgent
 
@@ -163,7 +182,7 @@ class _Fetch:
             data = self._data(partition, wanted, records or b"", None)
         except KafkaError as error:
             return self._refused(wanted, error)
-        self._partitions.append(partition)
+        self._partitions.append((partition, wanted))
         return data
 
     def _partition(self, key: Key) -> Partition:
@@ -172,10 +191,21 @@ class _Fetch:
             assert isinstance(name, bytes)
             topic = self._broker.image.topic_by_id(name)
             if topic is None:
-                raise UnknownTopicId("no topic has this id")
+                raise self._unknown(name)
+            if self._session is not None:
+                self._session.topic_names[name] = topic.name
             name = topic.name
         assert isinstance(name, str)
         return self._broker.replicas.partition(name, index)
+
+    def _unknown(self, topic_id: Uuid) -> KafkaError:
+        """A session knows what the topic was called: whether it is gone, or another has its name."""
+        name = self._session.topic_names.get(topic_id) if self._session is not None else None
+        if name is None:
+            return UnknownTopicId("no topic has this id")
+        if self._broker.image.topic(name) is None:
+            return UnknownTopicOrPartition(f"{name} was deleted")
+        return KafkaError(f"{name} was deleted and made again", ErrorCode.INCONSISTENT_TOPIC_ID)
 
     def _data(
         self, partition: Partition, wanted: Wanted, records: object, diverging: EpochEndOffset | None
@@ -221,7 +251,7 @@ class _Fetch:
     def _wait(self, missing_bytes: int) -> Promise[FetchResponse]:
         self._missing_bytes = missing_bytes
         self._promise = Promise(self._stop_waiting)
-        for partition in self._partitions:
+        for partition, _ in self._partitions:
             partition.fetch_waiters[self] = None
         self._timer = self._broker.clock.call_later(self._request.max_wait_ms, self._finish)
         return self._promise
@@ -245,7 +275,7 @@ class _Fetch:
     def _stop_waiting(self) -> None:
         assert self._timer is not None
         self._timer.cancel()
-        for partition in self._partitions:
+        for partition, _ in self._partitions:
             partition.fetch_waiters.pop(self, None)
 
     # Answering

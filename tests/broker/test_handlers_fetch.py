@@ -230,6 +230,61 @@ def test_enough_bytes_are_given_at_once(client: RawClient, topic: str) -> None:
     assert elapsed_ms(started) < 5_000
 
 
+@pytest.mark.parametrize(
+    ("min_bytes", "limits"),
+    [
+        (1_000, {"partition_max_bytes": 1_000}),  # whole batches, so a little less than what was asked for
+        (5_000, {"max_bytes": 1_000}),  # more than a fetch may bring is never waited for
+        (1 << 30, {"max_bytes": 1_000}),
+        (1_500, {"partition_max_bytes": 750}),  # of two partitions
+    ],
+)
+def test_who_gets_as_much_as_the_limits_allow_does_not_wait(
+    client: RawClient, topic: str, min_bytes: int, limits: dict[str, int]
+) -> None:
+    fill(client, topic, 30)
+    fill(client, topic, 30, partition=1)
+    started = time.monotonic()
+    answer = client.call(fetch_request(topic, {0: 0, 1: 0}, max_wait_ms=15_000, min_bytes=min_bytes, **limits), 12)
+    assert 0 < sum(len(numbers(data)) for data in answer.responses[0].partitions) < 60
+    assert elapsed_ms(started) < 5_000
+
+
+def test_a_partition_counts_for_no_more_than_was_asked_of_it(client: RawClient, topic: str) -> None:
+    fill(client, topic, 30)
+    started = time.monotonic()
+    request = fetch_request(topic, {0: 0, 1: 0}, max_wait_ms=150, min_bytes=1_500, partition_max_bytes=1_000)
+    assert numbers(client.call(request, 12).responses[0].partitions[0]), "there is more, but not for this fetch"
+    assert elapsed_ms(started) >= 145
+
+
+def test_nobody_waits_to_read_the_end_of_a_closed_segment(broker: Broker, client: RawClient) -> None:
+    broker.create_topics({"rolled": 1}, {"segment.bytes": "1048576"})
+    fill(client, "rolled", 3, size=500_000)
+    started = time.monotonic()
+    assert numbers(client.fetch("rolled", 1, max_wait_ms=15_000, min_bytes=10_000_000)) == [1]
+    assert elapsed_ms(started) < 5_000
+
+
+def test_a_fetch_of_no_bytes_does_not_wait(client: RawClient, topic: str) -> None:
+    started = time.monotonic()
+    answer = client.call(fetch_request(topic, {0: 0}, max_wait_ms=15_000, max_bytes=0), 12)
+    assert answer.responses[0].partitions[0].error_code == NONE
+    assert elapsed_ms(started) < 5_000
+
+
+def test_a_partition_that_does_not_exist_does_not_hurry_the_others(
+    broker: Broker, client: RawClient, topic: str
+) -> None:
+    client.send(fetch_request(topic, {0: 0, 7: 0}, max_wait_ms=15_000), 12)
+    with RawClient(broker.port) as producer:
+        producer.produce(topic, good(), partition=1)
+        assert is_silent(client)
+        producer.produce(topic, good())
+    partitions = client.receive().responses[0].partitions
+    assert [data.error_code for data in partitions] == [NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
 def test_records_of_other_partitions_wake_nobody(broker: Broker, client: RawClient, topic: str) -> None:
     with RawClient(broker.port) as producer:
         client.send(fetch_request(topic, {0: 0}, max_wait_ms=15_000), 12)
@@ -486,10 +541,17 @@ def test_a_session_over_a_deleted_topic_tells_that_it_is_gone(broker: Broker, cl
     topic_id = client.topic_id(topic)
     session_id = client.call(session_fetch(topic_id, {0: 0}, session=(0, 0)), 18).session_id
     delete_topic(client, topic)
-    answer = client.call(session_fetch(None, {}, session=(session_id, 1)), 18)
-    assert answer.error_code == NONE
-    gone = {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}  # Kafka's session has noted the name
-    assert answer.responses[0].partitions[0].error_code in gone
+
+    def error_of(epoch: int) -> int:
+        answer = client.call(session_fetch(None, {}, session=(session_id, epoch)), 18)
+        assert answer.error_code == NONE
+        error_code: int = answer.responses[0].partitions[0].error_code
+        return error_code
+
+    assert error_of(1) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the session has noted the name"
+    broker.create_topics({topic: 2})
+    assert error_of(2) == ErrorCode.INCONSISTENT_TOPIC_ID
+    assert client.fetch(topic_id, version=18).error_code == ErrorCode.UNKNOWN_TOPIC_ID, "outside of it nobody knows"
 
 
 def test_the_same_partition_named_twice_is_read_once_or_twice_but_answered(client: RawClient, topic: str) -> None:
