@@ -110,7 +110,13 @@ CONFIGS = (
     Allowed(
         "DescribeConfigs",
         "Results.Configs.*",
-        "Addresses, folders and the quorum are each broker's own; fewer keys of a running broker can be changed.",
+        "Addresses, folders and the quorum are each broker's own, and so are a few defaults.",
+        c.of_a_broker_alone,
+    ),
+    Allowed(
+        "DescribeConfigs",
+        "Results.Configs.ReadOnly",
+        "Fewer keys of a running broker can be changed.",
         c.of_a_broker,
     ),
     Allowed(
@@ -130,7 +136,7 @@ CONFIGS = (
         "IncrementalAlterConfigs",
         "Responses.ErrorCode",
         "Of a change that is wrong in two ways one is told, not always the same.",
-        c.both_refuse,
+        c.wrong_in_two_ways,
     ),
     Allowed(
         "IncrementalAlterConfigs",

@@ -1,7 +1,8 @@
 """Any message in any version, to bytes and back, by its schema alone. A message is a dict by Kafka's field names.
 
 What is missing is sent as its default. The encoder does not judge: null goes out wherever a length can say it, also
-where the schema forbids it, and `TAGS` adds tagged fields that nobody knows. The decoder is strict.
+where the schema forbids it, bytes go out as they are where a string belongs, and `TAGS` adds tagged fields that nobody
+knows. The decoder is strict.
 """
 
 import struct
@@ -47,10 +48,10 @@ def decode(message: Message, version: int, data: bytes) -> dict[str, Any]:
 
 
 def request_frame(
-    api: Api, version: int, correlation_id: int, client_id: str | None, body: bytes, *, key: int | None = None
+    api: Api, version: int, correlation_id: int, client_id: str | bytes | None, body: bytes, *, key: int | None = None
 ) -> bytes:
     """With the size in front. The client id keeps its old form in every version of the header."""
-    name = None if client_id is None else client_id.encode()
+    name = client_id.encode() if isinstance(client_id, str) else client_id
     header = struct.pack(
         ">hhih", api.key if key is None else key, version, correlation_id, -1 if name is None else len(name)
     )

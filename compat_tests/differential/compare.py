@@ -25,6 +25,8 @@ class Difference(NamedTuple):
     where: str  # with them
     kafka: Any
     barnabas: Any
+    inside: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = ()
+    """The structs of both answers that hold it, the outermost first."""
 
 
 def compared(kafka: dict[str, Any], barnabas: dict[str, Any]) -> Iterator[Difference]:
@@ -35,19 +37,24 @@ def compared(kafka: dict[str, Any], barnabas: dict[str, Any]) -> Iterator[Differ
         yield from differences(kafka, barnabas)
 
 
-def differences(kafka: Any, barnabas: Any, path: str = "", where: str = "") -> Iterator[Difference]:
+def differences(
+    kafka: Any, barnabas: Any, path: str = "", where: str = "", inside: tuple[Any, ...] = ()
+) -> Iterator[Difference]:
     if isinstance(kafka, dict) and isinstance(barnabas, dict):
+        within = (*inside, (kafka, barnabas))
         for name in {**kafka, **barnabas}:
             inner = f"{path}.{name}" if path else name
             place = f"{where}.{name}" if where else name
-            yield from differences(kafka.get(name, ABSENT), barnabas.get(name, ABSENT), inner, place)
+            yield from differences(kafka.get(name, ABSENT), barnabas.get(name, ABSENT), inner, place, within)
     elif isinstance(kafka, list) and isinstance(barnabas, list):
-        yield from _lists(kafka, barnabas, path, where)
+        yield from _lists(kafka, barnabas, path, where, inside)
     elif kafka != barnabas or type(kafka) is not type(barnabas):
-        yield Difference(path, where, kafka, barnabas)
+        yield Difference(path, where, kafka, barnabas, inside)
 
 
-def _lists(kafka: list[Any], barnabas: list[Any], path: str, where: str) -> Iterator[Difference]:
+def _lists(
+    kafka: list[Any], barnabas: list[Any], path: str, where: str, inside: tuple[Any, ...]
+) -> Iterator[Difference]:
     if path.rpartition(".")[2] in IN_ORDER:
         pairs = {
             (number,): [kafka[number : number + 1], barnabas[number : number + 1]]
@@ -61,12 +68,12 @@ def _lists(kafka: list[Any], barnabas: list[Any], path: str, where: str) -> Iter
     else:
         ordered = [sorted(elements, key=repr) for elements in (kafka, barnabas)]
         if ordered[0] != ordered[1]:
-            yield Difference(path, where, kafka, barnabas)
+            yield Difference(path, where, kafka, barnabas, inside)
         return
     for key, (ours, theirs) in pairs.items():
         for number in _longest(ours, theirs):
             place = f"{where}[{', '.join(map(str, key))}]"
-            yield from differences(_at(ours, number), _at(theirs, number), path, place)
+            yield from differences(_at(ours, number), _at(theirs, number), path, place, inside)
 
 
 def gathered(elements: list[dict[str, Any]]) -> list[dict[str, Any]]:

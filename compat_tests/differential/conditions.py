@@ -1,5 +1,6 @@
 """When a difference may be: questions about a difference, the request and both answers."""
 
+import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -17,7 +18,13 @@ NOT_WRITTEN = (("Dead", "PreparingRebalance"), ("Dead", "CompletingRebalance"))
 BROKER = 4
 RESOURCE_TYPES = (2, 4, 8, 16, 32)
 CLOCK_MS = 1_000_000_000_000  # a number above this may be the time of day
-CLOCKS_APART_MS = 60_000
+NOW_MS = 60_000  # how far from now a time may be that a broker's clock gave during a story
+OWN_BROKER_KEYS = (
+    *("controller.listener.names", "controller.quorum.voters", "listeners", "node.id", "process.roles"),
+    *("log.dir", "log.dirs", "min.insync.replicas", "offsets.topic.replication.factor"),
+    *("socket.send.buffer.bytes", "socket.receive.buffer.bytes"),
+)
+"""How each of the two was started, or what it is."""
 
 
 class Seen(NamedTuple):
@@ -64,14 +71,20 @@ def text_here_only(seen: Seen) -> bool:
 
 
 def both_clocks(seen: Seen) -> bool:
-    kafka, barnabas = seen.difference.kafka, seen.difference.barnabas
-    if not (isinstance(kafka, int) and isinstance(barnabas, int)):
-        return False
-    return min(kafka, barnabas) > CLOCK_MS and abs(kafka - barnabas) < CLOCKS_APART_MS
+    """Producers' own timestamps are an hour old: a wrong one of those is none of the present."""
+    return is_now(seen.difference.kafka) and is_now(seen.difference.barnabas)
+
+
+def is_now(timestamp: Any) -> bool:
+    return isinstance(timestamp, int) and abs(time.time() * 1_000 - timestamp) < NOW_MS
 
 
 def kafka_failed(seen: Seen) -> bool:
-    return any(value == UNKNOWN_SERVER_ERROR for field, value in leaves(seen.kafka) if field == "ErrorCode")
+    """On what the difference is in; its neighbours have answers of their own."""
+    holders = [kafka for kafka, _ in seen.difference.inside]
+    if isinstance(seen.difference.kafka, dict):
+        holders.append(seen.difference.kafka)
+    return any(holder.get("ErrorCode") == UNKNOWN_SERVER_ERROR for holder in holders)
 
 
 def absent_here(seen: Seen) -> bool:
@@ -104,11 +117,19 @@ def removes_min_insync_replicas(seen: Seen) -> bool:
 
 
 def of_a_broker(seen: Seen) -> bool:
-    return "[4, " in seen.difference.where
+    return any(kafka.get("ResourceType") == BROKER for kafka, _ in seen.difference.inside)
 
 
-def both_refuse(seen: Seen) -> bool:
-    return 0 not in (seen.difference.kafka, seen.difference.barnabas)
+def of_a_broker_alone(seen: Seen) -> bool:
+    names = {kafka.get("Name") for kafka, _ in seen.difference.inside}
+    return of_a_broker(seen) and bool(names & {*OWN_BROKER_KEYS})
+
+
+def wrong_in_two_ways(seen: Seen) -> bool:
+    """One change of one resource can be wrong in one way only."""
+    resources = seen.request.body.get("Resources") or []
+    changes = [config for resource in resources for config in resource.get("Configs") or []]
+    return max(len(resources), len(changes)) > 1 and 0 not in (seen.difference.kafka, seen.difference.barnabas)
 
 
 # The request
@@ -155,10 +176,9 @@ def none_or_empty(seen: Seen) -> bool:
 
 
 def newest_of_one_millisecond(seen: Seen) -> bool:
-    """The largest timestamp was asked for, and both gave out one of their own clocks."""
-    times = [[t for field, t in leaves(side) if field == "Timestamp"] for side in (seen.kafka, seen.barnabas)]
-    is_near = all(a > CLOCK_MS and abs(a - b) < CLOCKS_APART_MS for a, b in zip(*times) if a != b)
-    return MAX_TIMESTAMP in asked(seen, "Timestamp") and is_near
+    """The largest timestamp was asked for, and for this partition both gave out one of their own clocks."""
+    partitions = seen.difference.inside[-1]
+    return MAX_TIMESTAMP in asked(seen, "Timestamp") and all(is_now(each.get("Timestamp")) for each in partitions)
 
 
 def of_the_groups_topic(seen: Seen) -> bool:

@@ -9,6 +9,9 @@ from compat_tests.differential.codec import TAGS
 from compat_tests.differential.schemas import Field, Message
 from compat_tests.differential.symbols import Symbol
 
+NOT_UTF_8 = (b"\xff\xfe", b"a\xc3(", b"\xe2\x82")
+"""As strings: bytes that never occur, a sequence that is broken off by another character, and one by the end."""
+
 BORDERS: dict[str, tuple[Any, ...]] = {
     "bool": (False, True),
     "int8": (-128, -1, 0, 1, 127),
@@ -18,7 +21,7 @@ BORDERS: dict[str, tuple[Any, ...]] = {
     "uint32": (0, 1, 2**32 - 1),
     "int64": (-(2**63), -2, -1, 0, 1, 2**63 - 1),
     "float64": (-1.0, 0.0, 1.0),
-    "string": (None, "", " ", "\0", "é", "x" * 249, "x" * 250, "x" * 1_000),
+    "string": (None, "", " ", "\0", "é", "x" * 249, "x" * 250, "x" * 1_000, *NOT_UTF_8),
     "bytes": (None, b"", b"\0", b"\xff" * 100),
     "records": (None, b"", b"\0", b"\xff" * 100),
     "uuid": (bytes(16), bytes(15) + b"\1", b"\xff" * 16),
@@ -53,7 +56,7 @@ def mutated(random: Random, message: Message, version: int, value: dict[str, Any
     if places:
         holder, field = random.choice(places)
         border = _border(random, field, holder.get(field.name, field.default))
-        holder[field.name] = (prefix + border)[: max(len(border), len(prefix) + 1)] if is_name(border) else border
+        holder[field.name] = named(prefix, border) if field.kind == "string" else border
     return changed
 
 
@@ -94,5 +97,8 @@ def _border(random: Random, field: Field, old: Any) -> Any:
     return random.choice(borders)
 
 
-def is_name(border: Any) -> bool:
-    return isinstance(border, str) and border != ""
+def named(prefix: str, border: Any) -> Any:
+    """As long as the border, where that leaves room for more than the prefix."""
+    if isinstance(border, bytes):
+        return prefix.encode() + border
+    return (prefix + border)[: max(len(border), len(prefix) + 1)] if isinstance(border, str) and border else border

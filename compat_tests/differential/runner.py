@@ -10,6 +10,7 @@ from compat_tests.differential.report import Report
 from compat_tests.differential.schemas import apis
 from compat_tests.differential.sides import Answer, Barrier, Request, Side
 from compat_tests.differential.stories_anything import Anything, EveryVersion, Frames
+from compat_tests.differential.stories_fetches import SessionOfTheDeleted, Waits
 from compat_tests.differential.stories_groups import BothProtocols, ClassicGroup, ConsumerGroup
 from compat_tests.differential.stories_records import Batches, Lifecycle, Producers, Sessions
 from compat_tests.differential.stories_topics import Configs, Pages
@@ -28,14 +29,14 @@ STORIES: dict[str, type[Story]] = {
     story.__name__: story
     for story in (
         *(EveryVersion, Anything, Frames),
-        *(Producers, Batches, Sessions, Lifecycle, Configs, Pages),
+        *(Producers, Batches, Sessions, SessionOfTheDeleted, Waits, Lifecycle, Configs, Pages),
         *(ClassicGroup, ConsumerGroup, BothProtocols),
     )
 }
 ROUND = (
     *("Anything", "Producers", "Anything", "ClassicGroup", "Anything", "Batches", "Anything", "ConsumerGroup"),
     *("Anything", "Sessions", "Frames", "Anything", "Lifecycle", "Anything", "BothProtocols", "Configs"),
-    *("Anything", "Pages"),
+    *("Anything", "Pages", "Anything", "SessionOfTheDeleted", "Anything", "Waits"),
 )
 """What is told in which order, over and over, after every version had its turn."""
 

@@ -145,15 +145,19 @@ def delete_groups(world: World, version: int) -> dict[str, Any]:
     return {"GroupsNames": world.some(world.group, 2)}
 
 
+BLANK = (" ", "\t")
+"""Neither empty nor a name."""
+
+
 def consumer_group_heartbeat(world: World, version: int) -> dict[str, Any]:
     owned = [{"TopicId": world.pick(world.topic_id(), STRANGE_ID), "Partitions": [0, 1]}]
     joins = world.random.random() < 0.6
     return {
-        "GroupId": world.pick(f"{world.prefix}-new-group", world.group(), p=0.3),
-        "MemberId": world.pick(world.one("consumer-1", "consumer-2"), "", world.member(), p=0.3),
+        "GroupId": world.pick(f"{world.prefix}-new-group", world.group(), world.group(), *BLANK, p=0.35),
+        "MemberId": world.pick(world.one("consumer-1", "consumer-2"), "", world.member(), *BLANK, p=0.3),
         "MemberEpoch": 0 if joins else world.one(-1, -2, 1, 2, 0, -3),
-        "InstanceId": world.instance(),
-        "RackId": world.pick(None, "", "rack", p=0.1),
+        "InstanceId": world.pick(world.instance(), *BLANK, p=0.05),
+        "RackId": world.pick(None, "", "rack", *BLANK, p=0.15),
         "RebalanceTimeoutMs": world.pick(60_000 if joins else -1, 0, -7, 60_000, p=0.1),
         "SubscribedTopicNames": world.pick([world.known_topic()] if joins else None, [], None, [world.topic()], p=0.15),
         "SubscribedTopicRegex": world.pick(None, "", "(", p=0.1),

@@ -30,7 +30,7 @@ class Request(NamedTuple):
     api: Api
     version: int
     body: dict[str, Any]
-    client_id: str | None = "differential"
+    client_id: str | bytes | None = "differential"
     tail: bytes = b""
     cut: int = 0  # bytes that are missing at the end
     sent_key: int | None = None

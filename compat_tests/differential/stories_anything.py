@@ -3,7 +3,7 @@
 from typing import Any
 
 from compat_tests.differential import shapes_groups, shapes_records, shapes_topics
-from compat_tests.differential.mutation import mutated
+from compat_tests.differential.mutation import NOT_UTF_8, mutated
 from compat_tests.differential.schemas import apis
 from compat_tests.differential.sides import Answer, Request
 from compat_tests.differential.story import Arena, Story
@@ -121,6 +121,7 @@ class Frames(WithTopics):
                     {"client_id": None},
                     {"client_id": ""},
                     {"client_id": "x" * 1_000},
+                    {"client_id": NOT_UTF_8[0]},
                     {"sent_version": self.arena.versions[name][-1] + 20},
                     {"sent_version": -1},
                     {"sent_key": 999},

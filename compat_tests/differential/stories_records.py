@@ -147,6 +147,8 @@ class Lifecycle(WithRecords):
             cut = [{"PartitionIndex": 0, "Offset": offset}]
             self.ask("DeleteRecords", {"Topics": [{"Name": name, "Partitions": cut}], "TimeoutMs": 5_000})
             self.look()
+        internal = [{"Name": "__consumer_offsets", "Partitions": [{"PartitionIndex": 0, "Offset": 0}]}]
+        self.ask("DeleteRecords", {"Topics": internal, "TimeoutMs": 5_000})
         for count in self.random.sample((2, 3, 4), 2):
             more = [{"Name": name, "Count": count, "Assignments": None}]
             self.ask("CreatePartitions", {"Topics": more, "TimeoutMs": 10_000, "ValidateOnly": False})

@@ -22,6 +22,10 @@ PARTITIONS_OF_GROUPS = 2
 LATE_SECONDS = 4  # after which one that said nothing is taken to be waiting though the other answered
 PATIENCE_SECONDS = 5
 
+LONG_WAIT_MS = 600  # a fetch with this MaxWaitMs is also asked whether it waited
+AT_ONCE_SECONDS = 0.3
+ANSWERED = "Answered"
+
 CHANGE_METADATA = ("CreateTopics", "DeleteTopics", "CreatePartitions", "AlterConfigs", "IncrementalAlterConfigs")
 
 NOT_NAMES_OF_ITS_OWN = ("Configs", "Synonyms", "SupportedFeatures", "FinalizedFeatures")
@@ -50,7 +54,15 @@ class Pending:
         self.step = step
         self.request = request
         self.on = on
+        self.sent = time.monotonic()
         self.answers: dict[str, Answer] = {}
+
+    def answer(self, side: Side, answer: Answer) -> None:
+        """How long it took is part of the answer where the request says how long it may."""
+        if self.request.body.get("MaxWaitMs") == LONG_WAIT_MS:
+            is_at_once = time.monotonic() - self.sent < AT_ONCE_SECONDS
+            answer = {**answer, ANSWERED: "at once" if is_at_once else "after a wait"}
+        self.answers[side.name] = answer
 
 
 class Story:
@@ -118,9 +130,9 @@ class Story:
         request = Request(apis()[name], self.version(name) if version is None else version, body, **frame)
         self.step += 1
         self.log.append(f"{self.step:3} {on}: {name} v{request.version} {shown(body)} {frame or ''}")
+        self.pending[on] = Pending(self.step, request, on)
         for side in self.sides:
             side.send(request, on)
-        self.pending[on] = Pending(self.step, request, on)
         return self.pending[on]
 
     def _receive(self, seconds: float, is_enough: Callable[[], bool]) -> None:
@@ -137,7 +149,7 @@ class Story:
             for connection in readable:
                 side, pending = awaited[connection]
                 if (answer := side.receive(pending.request, pending.on)) is not None:
-                    pending.answers[side.name] = answer
+                    pending.answer(side, answer)
             last = time.monotonic()
 
     def _awaited(self) -> Iterator[tuple[Any, tuple[Side, Pending]]]:

@@ -56,6 +56,8 @@ class Symbols:
             return [self.resolved(inner, field) for inner in value]
         if isinstance(value, str | bytes):
             self.sent.add(value)
+            if isinstance(value, bytes):  # in the place of a string: what is not UTF-8 comes back replaced
+                self.sent.add(value.decode(errors="replace"))
         elif field in KINDS:
             self.sent.add((KINDS[field], value))
         return value

@@ -11,6 +11,7 @@ T = TypeVar("T")
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
+NO_TIMESTAMP = -1
 STRANGE_ID = bytes(range(1, 17))
 """A topic id that nobody has."""
 METADATA_TOPIC_ID = bytes(15) + b"\1"
@@ -138,8 +139,8 @@ class World:
         )
 
     def batch(self, **options: Any) -> Batch:
-        """One that nobody has anything against."""
-        timestamp = self.now_ms + self.random.randrange(100_000)
-        return Batch(
-            **{"records": self.records(), "timestamp": timestamp, "codec": self.random.randrange(5), **options}
-        )
+        """One that nobody has anything against; now and then one without timestamps."""
+        timestamp, records = self.now_ms + self.random.randrange(100_000), self.records()
+        if self.random.random() < 0.1:
+            timestamp, records = NO_TIMESTAMP, tuple(record._replace(timestamp_delta=0) for record in records)
+        return Batch(**{"records": records, "timestamp": timestamp, "codec": self.random.randrange(5), **options})
