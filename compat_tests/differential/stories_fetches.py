@@ -11,7 +11,7 @@ SEGMENT_BYTES = 1_048_576  # the smallest that Kafka takes
 
 
 class Wait(NamedTuple):
-    """What a fetch asks for. Partition 0 has an old segment and a new one, partition 1 is empty."""
+    """What a fetch asks for. Partition 0 has an old segment and a new one, 1 is empty, 2 has small batches."""
 
     min_bytes: int
     max_bytes: int = 2 * MANY_BYTES
@@ -21,9 +21,12 @@ class Wait(NamedTuple):
 
 
 WAITS = (
-    Wait(1_000, partition_max_bytes=1_000),  # as much as may come is there
-    Wait(1_001, partition_max_bytes=1_000),  # more than ever may
-    Wait(5_000, max_bytes=1_000),  # more than the whole answer may hold
+    Wait(1_000, partition_max_bytes=1_000, partitions=(2,)),  # as much as may come is there
+    Wait(1_001, partition_max_bytes=1_000, partitions=(2,)),  # more than ever may
+    Wait(1_001, partition_max_bytes=1_000),  # but that the first batch comes however large it is
+    Wait(5_000, max_bytes=1_000, partitions=(2,)),  # more than the whole answer may hold
+    Wait(5_000, max_bytes=1_000),
+    Wait(5_000, partitions=(2,)),  # more than there is
     Wait(1, max_bytes=0, partitions=(1,)),  # nothing may come
     Wait(0, partitions=(1,)),
     Wait(1, partitions=(1,)),
@@ -40,14 +43,19 @@ WAITS = (
 class Waits(WithRecords):
     def tell(self) -> None:
         self.prepare()
-        fresh = {"Name": f"{self.prefix}-c", "NumPartitions": 2, "ReplicationFactor": 1, "Assignments": []}
+        fresh = {"Name": f"{self.prefix}-c", "NumPartitions": 3, "ReplicationFactor": 1, "Assignments": []}
         configs = [{"Name": "segment.bytes", "Value": str(SEGMENT_BYTES)}]
         self.ask("CreateTopics", {"Topics": [{**fresh, "Configs": configs}], "timeoutMs": 10_000}, 7)
         for _ in range(4):  # three of them fill a segment
-            large = (Record(value=bytes(340_000)),)
-            self.produce(self.world.batch(records=large, timestamp=self.world.now_ms, codec=0), topic="c")
+            self.fill(0, 340_000)
+        for _ in range(6):
+            self.fill(2, 200)
         for wait in self.random.sample(WAITS, 5):
             self.fetch(wait)
+
+    def fill(self, partition: int, size: int) -> None:
+        batch = self.world.batch(records=(Record(value=bytes(size)),), timestamp=self.world.now_ms, codec=0)
+        self.produce(batch, partition=partition, topic="c")
 
     def fetch(self, wait: Wait) -> None:
         version = self.version("Fetch")

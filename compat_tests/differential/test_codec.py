@@ -9,7 +9,7 @@ from compat_tests.brokers import KAFKA_LIBS
 from compat_tests.conftest import require
 from compat_tests.differential.batches import CODECS, Batch, Record, read_batches
 from compat_tests.differential.codec import TAGS, Undecodable, decode, encode
-from compat_tests.differential.mutation import BORDERS
+from compat_tests.differential.mutation import BORDERS, NOT_UTF_8
 from compat_tests.differential.schemas import Field, Message, apis
 
 
@@ -25,7 +25,7 @@ def any_value(random: Random, field: Field, version: int) -> Any:
     if field.is_struct:
         return any_struct(random, field.fields, version)
     values = [value for value in BORDERS[field.kind] if value is not None or version in field.nullable]
-    return random.choice(values)
+    return random.choice([value for value in values if value not in NOT_UTF_8])
 
 
 def any_struct(random: Random, fields: tuple[Field, ...], version: int) -> dict[str, Any]:
@@ -57,6 +57,13 @@ def test_null_where_none_is_allowed_can_be_sent_but_is_not_taken() -> None:
     message = apis()["Heartbeat"].request
     with pytest.raises(Undecodable, match="null"):
         decode(message, 4, encode(message, 4, {"GroupId": None}))
+
+
+@pytest.mark.parametrize("raw", NOT_UTF_8)
+def test_a_string_that_is_not_utf_8_can_be_sent_but_is_not_taken(raw: bytes) -> None:
+    message = apis()["Heartbeat"].request
+    with pytest.raises(Undecodable, match="utf-8"):
+        decode(message, 4, encode(message, 4, {"GroupId": raw}))
 
 
 def test_unknown_tagged_fields_are_kept() -> None:
