@@ -170,7 +170,7 @@ class _DecoderSource(_Source):
         return self.line(f"else: {target} = None")
 
     def variable(self, field: Field, target: str, depth: int) -> None:
-        """A field that begins with its length; -1 is null, and a compact length is one more than the length."""
+        """A field that begins with its length; a negative one is null, and a compact length is one more than the length."""
         self.run.append(("n", self.length_format(field.kind)))
         self.flush()
         if self.flexible:
@@ -181,8 +181,7 @@ class _DecoderSource(_Source):
             return self.content(field, target, depth)
         with self.block("if n >= 0:"):
             self.content(field, target, depth)
-        self.line(f"elif n == -1: {target} = None")
-        return self.line("else: raise Malformed('a negative length')")
+        return self.line(f"else: {target} = None")
 
     def content(self, field: Field, target: str, depth: int) -> None:
         if field.kind == "array":
@@ -191,7 +190,8 @@ class _DecoderSource(_Source):
             self.line(f"if room < 0: raise Malformed('more than {MAX_ELEMENTS} elements')")
             return self.array(field.of, target, depth)
         if field.kind == "string":
-            self.line(f"{target} = short[n](buffer, p)[0].decode() if n < {SHORT_STRING} else string(buffer, p, n)")
+            short = "short[n](buffer, p)[0].decode('utf-8', 'replace')"
+            self.line(f"{target} = {short} if n < {SHORT_STRING} else string(buffer, p, n)")
         else:
             self.line("if n > end - p: raise Malformed('a length beyond the end')")
             self.line(f"{target} = " + ("bytes(buffer[p:p + n])" if field.kind == "bytes" else "buffer[p:p + n]"))

@@ -43,13 +43,13 @@ def decode_request_header(frame: memoryview, flexible_since: dict[int, int | Non
     try:
         api_key, api_version, correlation_id, length = _HEADER.unpack_from(frame)
         position = 10 + max(length, 0)
-        if length < -1 or position > len(frame):
+        if position > len(frame):
             raise ProtocolError("a client id beyond the end of its frame")
-        client_id = None if length < 0 else str(frame[10:position], "utf-8")
+        client_id = None if length < 0 else str(frame[10:position], "utf-8", "replace")
         since = flexible_since.get(api_key)
         if since is not None and api_version >= since:
             position = skip_tags(frame, position)
-    except (StructError, IndexError, UnicodeDecodeError) as error:
+    except (StructError, IndexError) as error:
         raise ProtocolError(f"a malformed request header ({error})") from None
     return RequestHeader(api_key, api_version, correlation_id, client_id), position
 

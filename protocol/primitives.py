@@ -62,7 +62,7 @@ def put_tags(out: bytearray, tags: list[tuple[int, bytearray]]) -> None:
 def read_string(buffer: memoryview, position: int, size: int) -> str:
     if size > min(STRING_BYTES_MAX, len(buffer) - position):
         raise ProtocolError("a string beyond the end, or longer than Kafka allows")
-    return str(buffer[position : position + size], "utf-8")
+    return str(buffer[position : position + size], "utf-8", "replace")
 
 
 def read_numbers(code: str, buffer: memoryview, position: int, count: int) -> Sequence[Any]:

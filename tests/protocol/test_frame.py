@@ -89,8 +89,6 @@ def test_a_size_up_to_the_limit_is_taken(size: int) -> None:
         "0015 0001 00000007 00",  # ends within the length of the client id
         "0015 0001 00000007 0003 6d65",  # a client id beyond the end
         "0015 0001 00000007 7fff 6d65",
-        "0015 0001 00000007 fffe",  # -2 is neither a length nor null
-        "0015 0001 00000007 0001 ff",  # not UTF-8
         "0015 0002 00000007 ffff",  # no tags where there must be some
         "0015 0002 00000007 ffff 01",
         "0015 0002 00000007 ffff 01 00 7f",  # a tag beyond the end
@@ -99,6 +97,21 @@ def test_a_size_up_to_the_limit_is_taken(size: int) -> None:
 def test_a_malformed_header_is_a_protocol_error(header: str) -> None:
     with pytest.raises(ProtocolError):
         decode_request_header(memoryview(bytes.fromhex(header)), FLEXIBLE_SINCE)
+
+
+@pytest.mark.parametrize(
+    ("header", "client_id"),
+    [
+        (
+            "0015 0001 00000007 0005 636166e921",
+            "caf\N{REPLACEMENT CHARACTER}!",
+        ),  # Latin-1, as an old shell would type it
+        ("0015 0001 00000007 8000", None),  # every negative length is null
+    ],
+)
+def test_what_a_client_calls_itself_is_taken_as_kafka_takes_it(header: str, client_id: str | None) -> None:
+    decoded, _ = decode_request_header(memoryview(bytes.fromhex(header)), FLEXIBLE_SINCE)
+    assert decoded.client_id == client_id
 
 
 def test_bytes_behind_a_request_are_refused() -> None:
