@@ -141,8 +141,9 @@ def resolve_aliases(texts: Mapping[str, str]) -> dict[str, str]:
     for old, name in _ALIASES.items():
         if old in texts:
             resolved.setdefault(name, texts[old])
-    if "node.id" in resolved and resolved.setdefault("broker.id", resolved["node.id"]) != resolved["node.id"]:
-        raise invalid_value("broker.id", resolved["broker.id"], f"the same as node.id ({resolved['node.id']})")
+    node_id = resolved.get("node.id", str(BrokerConfig.key("node.id").default))
+    if resolved.setdefault("broker.id", node_id) != node_id:
+        raise invalid_value("broker.id", resolved["broker.id"], f"the same as node.id ({node_id})")
     return resolved
 
 

@@ -170,7 +170,7 @@ class _DecoderSource(_Source):
         return self.line(f"else: {target} = None")
 
     def variable(self, field: Field, target: str, depth: int) -> None:
-        """A field that begins with its length; a negative one is null, and a compact length is one more than the length."""
+        """A field that begins with its length; a negative one is null, and a compact one is one more than that."""
         self.run.append(("n", self.length_format(field.kind)))
         self.flush()
         if self.flexible:

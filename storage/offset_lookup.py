@@ -7,7 +7,7 @@ opened, or takes too much time or memory for that, is answered for as a whole: w
 from typing import NamedTuple
 
 from barnabas.protocol.errors import CorruptMessage, ProtocolError
-from barnabas.protocol.records import NO_TIMESTAMP, BatchHeader, iter_records
+from barnabas.protocol.records import BatchHeader, iter_records
 from barnabas.storage.batches import iter_headers
 from barnabas.storage.segment import Segment
 from barnabas.storage.segment_list import SegmentList
@@ -61,11 +61,11 @@ def _find_in_batch(
 
 
 def find_max_timestamp(segments: SegmentList) -> TimestampOffset | None:
-    """The first record that has the largest timestamp of the log."""
+    """The first record that has the largest timestamp of the log, which is that of all others where none has any."""
     segment = max(segments, key=Segment.largest_indexed_timestamp)
+    if not segment.size:
+        return None  # it may not even have a file
     timestamp = segment.largest_indexed_timestamp()
-    if timestamp == NO_TIMESTAMP:
-        return None
     start = segment.position_of(segment.offset_of_max_timestamp)
     for position, header in iter_headers(segment.file(), start, segment.size):
         if header.max_timestamp == timestamp:

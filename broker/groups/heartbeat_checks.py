@@ -22,18 +22,19 @@ from barnabas.protocol.errors import (
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 
 _MEMBER_ID_BY_CLIENT_SINCE = 1
+_BLANKS = "".join(map(chr, range(ord(" ") + 1)))  # what Java trims
 
 
 def check_request(request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Sequence[str]) -> None:
     epoch = request.member_epoch
     is_named = api_version >= _MEMBER_ID_BY_CLIENT_SINCE or epoch > 0 or epoch == LEAVE_GROUP_MEMBER_EPOCH
-    if is_named and not request.member_id:
+    if is_named and _is_blank(request.member_id):
         raise InvalidRequest("the member id is empty")
-    if not request.group_id:
+    if _is_blank(request.group_id):
         raise InvalidRequest("the group id is empty")
-    if request.instance_id == "":
+    if request.instance_id is not None and _is_blank(request.instance_id):
         raise InvalidRequest("the instance id is empty")
-    if request.rack_id == "":
+    if request.rack_id is not None and _is_blank(request.rack_id):
         raise InvalidRequest("the rack id is empty")
     if epoch == JOIN_GROUP_MEMBER_EPOCH:
         _check_first_request(request)
@@ -43,6 +44,10 @@ def check_request(request: ConsumerGroupHeartbeatRequest, api_version: int, assi
         raise InvalidRequest(f"{epoch} is no member epoch")
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise UnsupportedAssignor(f"no assignor is called {request.server_assignor}; there are {', '.join(assignors)}")
+
+
+def _is_blank(text: str) -> bool:
+    return not text.strip(_BLANKS)
 
 
 def _check_first_request(request: ConsumerGroupHeartbeatRequest) -> None:

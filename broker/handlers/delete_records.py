@@ -10,6 +10,7 @@ from barnabas.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from barnabas.replication.image import INTERNAL_TOPICS
 
 
 def handle(broker: Broker, request: DeleteRecordsRequest, _context: RequestContext) -> DeleteRecordsResponse:
@@ -29,6 +30,8 @@ def _partition(broker: Broker, topic: str, asked: DeleteRecordsPartition) -> Del
     result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=-1, error_code=0)
     try:
         replica = broker.replicas.partition(topic, asked.partition_index)
+        if topic in INTERNAL_TOPICS:
+            raise KafkaError("an internal topic is not for clients to delete from", ErrorCode.INVALID_TOPIC_EXCEPTION)
         if "delete" not in replica.log.config.cleanup_policy:
             raise KafkaError("the topic's cleanup.policy does not delete", ErrorCode.POLICY_VIOLATION)
         result.low_watermark = replica.delete_records(asked.offset)

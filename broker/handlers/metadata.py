@@ -22,7 +22,7 @@ from barnabas.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from barnabas.protocol.types import ZERO_UUID
-from barnabas.replication.image import INTERNAL_TOPICS, NO_LEADER, TopicImage
+from barnabas.replication.image import GROUP_METADATA_TOPIC, INTERNAL_TOPICS, NO_LEADER, TopicImage
 from barnabas.replication.topic_names import check_topic_name
 
 ALL_TOPIC_OPERATIONS = 3576
@@ -31,6 +31,8 @@ ALL_CLUSTER_OPERATIONS = 8096
 """CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS and IDEMPOTENT_WRITE likewise."""
 _NOT_ASKED = -(2**31)
 _TOPIC_IDS_SINCE = 12
+_NOT_CREATED = INTERNAL_TOPICS - {GROUP_METADATA_TOPIC}
+"""Of the internal topics only one is served yet: the others would be made as if they were a client's."""
 
 
 def handle(
@@ -68,7 +70,8 @@ def _to_create(broker: Broker, request: MetadataRequest, asked: Iterable[Metadat
     if not (request.allow_auto_topic_creation and broker.config.auto_create_topics_enable):
         return []
     names = (topic.name for topic in asked if topic.topic_id == ZERO_UUID)
-    return [name for name in names if name is not None and broker.image.topic(name) is None]
+    wanted = (name for name in names if name is not None and name not in _NOT_CREATED)
+    return [name for name in wanted if broker.image.topic(name) is None]
 
 
 def _topics(

@@ -243,6 +243,7 @@ def test_a_topics_own_setting_wins():
     ("texts", "attribute", "expected"),
     [
         ({"broker.id": "5"}, "node_id", 5),  # the old name
+        ({}, "broker_id", 1),  # which tells what node.id is, whoever said it
         ({"node.id": "5"}, "broker_id", 5),
         ({"log.dir": "/a"}, "log_dirs", ("/a",)),
         ({"log.dir": "/a", "log.dirs": "/b,/c"}, "log_dirs", ("/b", "/c")),

@@ -231,6 +231,13 @@ def test_records_of_what_does_not_exist_or_is_compacted_are_not_deleted(client: 
     assert delete(client, "compacted", 1) == (ErrorCode.POLICY_VIOLATION, -1)
 
 
+def test_what_groups_have_committed_is_not_for_clients_to_delete() -> None:
+    with Broker() as broker, RawClient(broker.port) as client:
+        broker.create_topics({"__consumer_offsets": 1}, {"cleanup.policy": "compact,delete"})
+        assert delete(client, "__consumer_offsets", -1) == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
+        assert delete(client, "__consumer_offsets", 0, partition=7) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
+
+
 def test_what_was_deleted_stays_deleted_over_a_restart(tmp_path: Path) -> None:
     with Broker({"orders": 1}, data_dir=str(tmp_path)) as broker, RawClient(broker.port) as client:
         client.produce("orders", good())

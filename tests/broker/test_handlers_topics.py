@@ -165,6 +165,12 @@ def test_who_does_not_want_it_creates_nothing(client: RawClient) -> None:
     assert client.list_offset("not-wanted", -1).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+@pytest.mark.parametrize("name", ["__transaction_state", "__share_group_state"])
+def test_internal_topics_that_nobody_serves_yet_are_not_made_like_any_other(client: RawClient, name: str) -> None:
+    [unknown] = metadata(client, name, create=True).topics
+    assert (ErrorCode(unknown.error_code), unknown.is_internal) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True)
+
+
 def test_with_automatic_creation_switched_off_nobody_creates_by_asking() -> None:
     with Broker(config={"auto.create.topics.enable": "false"}) as broker, RawClient(broker.port) as client:
         [unknown] = metadata(client, "orders", create=True).topics

@@ -178,6 +178,7 @@ def test_a_timestamp_is_found_behind_the_log_start_only():
 def test_the_largest_timestamp_is_found_where_it_first_stands():
     assert timed([10], [50, 50], [50], [20]).offset_of_max_timestamp()[:2] == (50, 1)
     assert timed([10], [40, 50], internal_segment_bytes=200).offset_of_max_timestamp()[:2] == (50, 2)
+    assert timed([-1, -1], [-1]).offset_of_max_timestamp()[:2] == (-1, 0), "as Kafka answers where none has any"
     assert timed().offset_of_max_timestamp() is None
 
 

@@ -42,6 +42,10 @@ FIRST: dict[str, Any] = {"rebalance_timeout_ms": 1_000, "names": ["orders"], "ow
         ("", 3, {}, V0, ErrorCode.INVALID_REQUEST),  # who is in has an id
         ("m", 0, {**FIRST, "instance_id": ""}, CLIENT, ErrorCode.INVALID_REQUEST),  # null means none
         ("m", 0, {**FIRST, "rack_id": ""}, CLIENT, ErrorCode.INVALID_REQUEST),  # null means none
+        ("m", 0, {**FIRST, "group_id": " \t"}, CLIENT, ErrorCode.INVALID_REQUEST),  # as good as empty, in all of them
+        (" ", 0, FIRST, CLIENT, ErrorCode.INVALID_REQUEST),
+        ("m", 0, {**FIRST, "instance_id": "\0"}, CLIENT, ErrorCode.INVALID_REQUEST),
+        ("m", 0, {**FIRST, "rack_id": "\r\n"}, CLIENT, ErrorCode.INVALID_REQUEST),
         (
             "m",
             0,
