@@ -4,10 +4,13 @@ import ctypes.util
 import hashlib
 import json
 import os
+import select
 import shutil
+import signal
 import subprocess
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,8 @@ from benchmarks.systems import ROOT, Failed
 
 SOURCES = Path(__file__).resolve().parent / "native"
 COMPILER = ("gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror")
+LINE_SECONDS = 600  # no set-up and no sample takes as long: who says nothing until then hangs
+END_SECONDS = 5  # a Spark session takes a moment to end, and removes its folder when it does
 
 Outcome = dict[str, float]
 
@@ -52,17 +57,18 @@ def build() -> Path:
 class Load:
     """One run of the generator: set up when made, under way after `go`, finished with `result`."""
 
-    def __init__(self, command: list[str], options: dict[str, Any]) -> None:
+    def __init__(self, command: list[str], options: dict[str, Any], line_seconds: float = LINE_SECONDS) -> None:
         words = [f"{key}={value}" for key, value in options.items()]
         self._popen = subprocess.Popen(
             [*command, *words],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            text=True,
             start_new_session=True,
         )
         self._mode = command[-1]
+        self._line_seconds = line_seconds
+        self._unread = b""
 
     def wait_until_ready(self) -> None:
         if (line := self._line()) != "ready":
@@ -75,7 +81,7 @@ class Load:
     def go(self) -> None:
         assert self._popen.stdin is not None
         try:
-            self._popen.stdin.write("\n")
+            self._popen.stdin.write(b"\n")
             self._popen.stdin.flush()
         except BrokenPipeError:
             pass  # why it ended is what `result` reads
@@ -88,26 +94,45 @@ class Load:
         return outcome
 
     def close(self) -> None:
-        if self._popen.poll() is None:
-            self._popen.kill()
-        self._popen.wait()
-        for pipe in (self._popen.stdin, self._popen.stdout):
-            if pipe is not None:
-                pipe.close()
+        assert self._popen.stdin is not None
+        assert self._popen.stdout is not None
+        with suppress(BrokenPipeError):
+            self._popen.stdin.close()  # who waits to be told to go ends with that
+        try:
+            self._popen.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._kill()
+        self._popen.stdout.close()
 
     def _line(self) -> str:
         assert self._popen.stdout is not None
-        return self._popen.stdout.readline().strip()
+        out, deadline = self._popen.stdout.fileno(), time.monotonic() + self._line_seconds
+        while b"\n" not in self._unread:
+            if not select.select([out], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                self._kill()
+                raise Failed(f"the load generator hung in {self._mode}: it said nothing for {self._line_seconds:g} s")
+            if not (more := os.read(out, 1 << 16)):
+                break
+            self._unread += more
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line.decode(errors="replace").strip()
+
+    def _kill(self) -> None:
+        """With all that it started, such as Spark's JVM."""
+        if self._popen.poll() is None:
+            os.killpg(self._popen.pid, signal.SIGKILL)
+        self._popen.wait()
 
     def _refuse(self, line: str) -> None:
         if line.startswith("{"):
             raise Failed(json.loads(line)["error"])
-        raise Failed(f"the load generator ended in {self._mode}: {line or f'exit code {self._popen.wait()}'}")
+        self.close()
+        raise Failed(f"the load generator ended in {self._mode}: {line or f'exit code {self._popen.returncode}'}")
 
 
 @contextmanager
-def loading(command: list[str], options: dict[str, Any]) -> Iterator[Load]:
-    load = Load(command, options)
+def loading(command: list[str], options: dict[str, Any], line_seconds: float = LINE_SECONDS) -> Iterator[Load]:
+    load = Load(command, options, line_seconds)
     try:
         load.wait_until_ready()
         yield load

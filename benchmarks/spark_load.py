@@ -1,7 +1,8 @@
 """What Spark gets out of a broker: a batch read through its own Kafka source, then the `archive` job, of one topic.
 
-`python -m benchmarks.spark_load address=… topic=… warm_up=… records=… record_bytes=…`, to the rules of native/load.h,
-except that it is told to go twice. Both were done once with the topic `warm_up` before it says that it is ready.
+`python -m benchmarks.spark_load address=… topic=… warm_up=… records=… record_bytes=… crc32_sum=…`, to the rules of
+native/load.h, except that it is told to go twice. Both were done once with the topic `warm_up` before it says that it
+is ready. `crc32_sum` is that of all values, as their producer computed it.
 """
 
 import json
@@ -12,10 +13,11 @@ import time
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.dataset as ds  # type: ignore[import-untyped]
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from barnabas.pipelines import archive
@@ -30,43 +32,61 @@ class Wrong(Exception):
     """What came out is not what was written."""
 
 
-def read(spark: SparkSession, address: str, topic: str) -> Callable[[int, int], None]:
-    """Every byte of every value, added up where it is read; returns the check."""
+class Content(NamedTuple):
+    """Of all values of a topic, in whatever order they come."""
+
+    records: int
+    bytes: int
+    crc32_sum: int
+
+
+Check = Callable[[Content], None]
+
+
+def content(rows: DataFrame) -> Content:
+    """Every byte of every value, added up where it is read."""
+    found = rows.select(f.count("*"), f.sum(f.length("value")), f.sum(f.crc32("value"))).first()
+    return Content(*(number or 0 for number in found or (0, 0, 0)))
+
+
+def compare(who: str, found: Content, expected: Content) -> None:
+    if found[:2] != expected[:2]:
+        raise Wrong(f"{who} {found.records:,} records of {found.bytes:,} bytes, not {expected.records:,}")
+    if found.crc32_sum != expected.crc32_sum:
+        raise Wrong(f"{who} as many records and bytes as were written, but not the same")
+
+
+def read(spark: SparkSession, address: str, topic: str) -> Check:
+    """Returns the check."""
     source = spark.read.format("kafka").option("kafka.bootstrap.servers", address).option("subscribe", topic)
-    values = source.load().select(f.count("*"), f.sum(f.length("value")), f.sum(f.crc32("value")))
-    count, size, _ = values.first() or (0, 0, 0)
-
-    def check(records: int, record_bytes: int) -> None:
-        if (count, size) != (records, records * record_bytes):
-            raise Wrong(f"Spark read {count:,} records of {size:,} bytes")
-
-    return check
+    found = content(source.load())
+    return lambda expected: compare("Spark read", found, expected)
 
 
-def archived(spark: SparkSession, address: str, topic: str, folder: str) -> Callable[[int, int], None]:
+def archived(spark: SparkSession, address: str, topic: str, folder: str) -> Check:
     words = ["--bootstrap-servers", address, "--topic", topic, "--output", folder, "--once"]
     if archive.run(spark, archive.make_parser().parse_args(words)):
         raise Wrong("the archive job failed")
 
-    def check(records: int, record_bytes: int) -> None:
+    def check(expected: Content) -> None:
         offsets = ds.dataset(folder, partitioning="hive").to_table(columns=["partition", "offset"])
         once = offsets.group_by(["partition"]).aggregate([("offset", "count_distinct"), ("offset", "count")])
         found = [pc.sum(once[name]).as_py() for name in ("offset_count_distinct", "offset_count")]
-        if found != [records, records]:
+        if found != [expected.records] * 2:
             raise Wrong(f"the archive has {found[1]:,} records with {found[0]:,} offsets")
+        compare("the archive has", content(spark.read.parquet(folder)), expected)
 
     return check
 
 
-def timed(work: Callable[[], Callable[[int, int], None]], options: dict[str, str]) -> None:
+def timed(work: Callable[[], Check], expected: Content) -> None:
     if not sys.stdin.readline():
         sys.exit(3)
     started = time.perf_counter()
     check = work()
     seconds = time.perf_counter() - started
-    records, record_bytes = int(options["records"]), int(options["record_bytes"])
-    check(records, record_bytes)
-    tell({"seconds": seconds, "records": records, "bytes": records * record_bytes})
+    check(expected)
+    tell({"seconds": seconds, "records": expected.records, "bytes": expected.bytes})
 
 
 def tell(found: dict[str, object]) -> None:
@@ -75,6 +95,8 @@ def tell(found: dict[str, object]) -> None:
 
 def measure(folder: Path, options: dict[str, str]) -> None:
     address, topic, warm_up = options["address"], options["topic"], options["warm_up"]
+    records = int(options["records"])
+    expected = Content(records, records * int(options["record_bytes"]), int(options["crc32_sum"]))
     words = ["--bootstrap-servers", address, "--topic", topic, "--output", str(folder / "archive")]
     words += ["--log-file", str(folder / "log"), *(["--jars-folder", str(JARS)] if JARS.is_dir() else [])]
     asked = archive.make_parser().parse_args(words)
@@ -88,8 +110,8 @@ def measure(folder: Path, options: dict[str, str]) -> None:
         read(spark, address, warm_up)
         archived(spark, address, warm_up, str(folder / "warm-up"))
         print("ready", file=sys.__stdout__, flush=True)
-        timed(lambda: read(spark, address, topic), options)
-        timed(lambda: archived(spark, address, topic, str(folder / "archive")), options)
+        timed(lambda: read(spark, address, topic), expected)
+        timed(lambda: archived(spark, address, topic, str(folder / "archive")), expected)
 
 
 def main() -> int:

@@ -140,33 +140,38 @@ static int ascending(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-static double quantile_ms(const struct samples *samples, double share) {
-    size_t index = (size_t)(share * (double)samples->count);
-    return (double)samples->ns[index < samples->count ? index : samples->count - 1] / 1e6;
+/* The nearest rank: the smallest sample that at least so many of a thousand do not exceed. */
+static double quantile_ms(const struct samples *samples, size_t per_mille) {
+    return (double)samples->ns[(samples->count * per_mille + 999) / 1000 - 1] / 1e6;
 }
 
 void samples_print(const char *name, struct samples *samples) {
     if (!samples->count)
         fail("no latency was measured");
     qsort(samples->ns, samples->count, sizeof(uint64_t), ascending);
-    printf("\"%s_ms_p50\": %.4f, \"%s_ms_p99\": %.4f, \"%s_ms_p99.9\": %.4f, \"%s_ms_max\": %.4f, ", name,
-           quantile_ms(samples, 0.5), name, quantile_ms(samples, 0.99), name, quantile_ms(samples, 0.999), name,
-           quantile_ms(samples, 1));
+    printf("\"%s_ms_p50\": %.4f, \"%s_ms_p99\": %.4f, \"%s_ms_max\": %.4f, ", name, quantile_ms(samples, 500), name,
+           quantile_ms(samples, 990), name, quantile_ms(samples, 1000));
+    if (samples->count >= 10000)
+        printf("\"%s_ms_p99.9\": %.4f, ", name, quantile_ms(samples, 999));
 }
 
-static uint32_t crc32c_table(const uint8_t *data, size_t bytes) {
-    static uint32_t table[256];
+static uint32_t crc_by_table(uint32_t *table, uint32_t polynomial, const uint8_t *data, size_t bytes) {
     if (!table[1])
         for (uint32_t i = 0; i < 256; i++) {
             uint32_t value = i;
             for (int bit = 0; bit < 8; bit++)
-                value = value >> 1 ^ (value & 1 ? 0x82f63b78u : 0);
+                value = value >> 1 ^ (value & 1 ? polynomial : 0);
             table[i] = value;
         }
     uint32_t crc = ~0u;
     for (; bytes; bytes--)
         crc = crc >> 8 ^ table[(crc ^ *data++) & 255];
     return ~crc;
+}
+
+uint32_t crc32(const uint8_t *data, size_t bytes) {
+    static uint32_t table[256];
+    return crc_by_table(table, 0xedb88320u, data, bytes);
 }
 
 #ifdef __x86_64__
@@ -219,5 +224,6 @@ uint32_t crc32c(const uint8_t *data, size_t bytes) {
     if (__builtin_cpu_supports("sse4.2"))
         return crc32c_instruction(data, bytes);
 #endif
-    return crc32c_table(data, bytes);
+    static uint32_t table[256];
+    return crc_by_table(table, 0x82f63b78u, data, bytes);
 }

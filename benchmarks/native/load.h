@@ -46,9 +46,11 @@ const struct stamp *ledger_check(struct ledger *ledger, const void *value, size_
 
 struct samples samples_new(size_t capacity);
 void samples_add(struct samples *samples, uint64_t ns);
-void samples_print(const char *name, struct samples *samples); /* "name_ms_p50": …, for p50, p99, p99.9 and max */
+/* "name_ms_p50": …, for p50, p99, max, and p99.9 where ten samples or more lie beyond it. */
+void samples_print(const char *name, struct samples *samples);
 
 uint32_t crc32c(const uint8_t *data, size_t bytes);
+uint32_t crc32(const uint8_t *data, size_t bytes); /* zlib's, which Spark has, too */
 
 void run_produce_bulk(void);
 void run_consume_bulk(void);

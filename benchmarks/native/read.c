@@ -2,7 +2,8 @@
  *
  * expect=N: each reader must find exactly N records and then the end. milliseconds=N: not longer than that.
  * tail=1 counts latency from a record's stamp to its arrival. group=NAME: reader i commits in group NAME-i after every
- * fetch, and what the group remembers at the end is compared. */
+ * fetch, and what the group remembers at the end is compared. silence_ms=N: no longer without a record while some are to
+ * come; a broker that answers with nothing for ever is not one to wait for. coordinator_ms=N: nor for groups to work. */
 
 #include "wire.h"
 
@@ -21,7 +22,8 @@ struct follower {
 };
 
 static uint32_t partitions, readers, done, fetch_bytes;
-static uint64_t expected, ends;
+static uint64_t expected, ends, last_record_ns;
+static bool *answered; /* the partitions that a reply was about */
 static int32_t min_bytes;
 static const char *topic, *group;
 static struct follower *followers;
@@ -106,6 +108,7 @@ static void batch_check(struct follower *follower, uint32_t partition, struct re
             samples_add(&latencies, now - stamp->sent_ns);
     }
     follower->offsets[partition] = base + count;
+    last_record_ns = now;
 }
 
 static void records_check(struct follower *follower, uint32_t partition, struct reader records, uint64_t now) {
@@ -129,7 +132,9 @@ static void fetch_came(struct follower *follower, struct reader reply) {
         (void)get_string(&reply);
         for (int32_t left = get_i32(&reply); left > 0; left--) {
             uint32_t partition = (uint32_t)get_i32(&reply);
-            if (partition >= partitions || (error = get_i16(&reply)))
+            if (partition >= partitions)
+                fail("a fetch was answered about partition %u, which nobody asked for", partition);
+            if ((error = get_i16(&reply)))
                 break;
             follower->high_watermarks[partition] = get_i64(&reply);
             (void)get_slice(&reply, 16);
@@ -167,13 +172,36 @@ static void commit_send(struct connection *connection) {
     request_finish(connection);
 }
 
+/* The next of a reply about groups, which has every partition of the only topic once. */
+static uint32_t partition_answered(struct reader *reply) {
+    uint32_t partition = (uint32_t)get_i32(reply);
+    if (partition >= partitions || answered[partition])
+        fail("a reply about groups has partition %u twice, or nobody asked for it", partition);
+    answered[partition] = true;
+    return partition;
+}
+
+static void partitions_begin(struct reader *reply) {
+    int32_t topics = get_i32(reply), count = 0;
+    if (topics == 1) {
+        (void)get_string(reply);
+        count = get_i32(reply);
+    }
+    if ((uint32_t)count != partitions)
+        fail("a reply about groups has %d of %u partitions", count, partitions);
+    memset(answered, 0, partitions * sizeof *answered);
+}
+
 static void commit_came(struct reader reply) {
-    (void)get_i32(&reply), (void)get_i32(&reply), (void)get_string(&reply);
-    for (int32_t left = get_i32(&reply); left > 0; left--) {
-        (void)get_i32(&reply);
-        group_error = get_i16(&reply);
-        if (group_error && !asks_again)
-            fail("a commit was refused with error %d", group_error);
+    (void)get_i32(&reply);
+    partitions_begin(&reply);
+    group_error = 0;
+    for (uint32_t i = 0; i < partitions; i++) {
+        (void)partition_answered(&reply);
+        int16_t error = get_i16(&reply);
+        if (error && !asks_again)
+            fail("a commit was refused with error %d", error);
+        group_error = error ? error : group_error;
     }
 }
 
@@ -189,14 +217,14 @@ static void committed_send(struct connection *connection) {
 }
 
 static void committed_came(struct follower *follower, struct reader reply) {
-    (void)get_i32(&reply), (void)get_string(&reply);
-    for (int32_t left = get_i32(&reply); left > 0; left--) {
-        int32_t partition = get_i32(&reply);
+    partitions_begin(&reply);
+    for (uint32_t i = 0; i < partitions; i++) {
+        uint32_t partition = partition_answered(&reply);
         int64_t offset = get_i64(&reply);
         (void)get_string(&reply);
         int16_t error = get_i16(&reply);
-        if (error || (uint32_t)partition >= partitions || offset != follower->offsets[partition])
-            fail("partition %d: committed %" PRId64 ", which is not what was committed (error %d)", partition, offset, error);
+        if (error || offset != follower->offsets[partition])
+            fail("partition %u: committed %" PRId64 ", which is not what was committed (error %d)", partition, offset, error);
     }
 }
 
@@ -229,8 +257,11 @@ static void reply_came(struct connection *connection, const struct request *requ
 
 /* The first question about groups may come before their topic is there; then it is asked again. */
 static void coordinator_wait(struct connection *connection) {
+    uint64_t deadline = now_ns() + (uint64_t)number_option("coordinator_ms", 60000) * 1000000u;
     asks_again = true;
     do {
+        if (now_ns() > deadline)
+            fail("no coordinator for %s: error %d", group_of(connection), group_error);
         struct buffer *out = request_begin(connection, FIND_COORDINATOR, 1, now_ns(), 0);
         put_string(out, group_of(connection));
         put_i8(out, 0);
@@ -246,6 +277,18 @@ static void coordinator_wait(struct connection *connection) {
     asks_again = false;
 }
 
+/* Of one that follows others nobody knows when the first record is due; from then on they come. */
+static void silence_check(uint64_t silence_ns) {
+    uint64_t records = 0;
+    if (!expected || now_ns() < last_record_ns + silence_ns)
+        return;
+    for (uint32_t i = 0; i < readers; i++)
+        records += followers[i].ledger.records;
+    if (records || !tails)
+        fail("no record for %u ms: %" PRIu64 " came back of %" PRIu64 " that were acknowledged",
+             (unsigned)(silence_ns / 1000000u), records, expected * readers);
+}
+
 void run_read(void) {
     topic = text_option("topic", NULL);
     group = text_option("group", "");
@@ -257,7 +300,11 @@ void run_read(void) {
     expected = (uint64_t)number_option("expect", 0);
     tails = number_option("tail", 0);
     uint64_t streams = (uint64_t)number_option("streams", -1), milliseconds = (uint64_t)number_option("milliseconds", 0);
-    latencies = samples_new(tails ? expected : 0);
+    uint64_t silence_ns = (uint64_t)number_option("silence_ms", 20000) * 1000000u;
+    if (!expected && !milliseconds)
+        fail("neither expect=… nor milliseconds=… is given: this would never end");
+    latencies = samples_new(tails ? expected * readers : 0);
+    answered = calloc(partitions, sizeof *answered);
     followers = calloc(readers, sizeof *followers);
     struct connection *connections = network_open(readers, reply_came);
     for (uint32_t i = 0; i < readers; i++) {
@@ -273,12 +320,15 @@ void run_read(void) {
 
     uint64_t started = now_ns(), records = 0, bytes = 0;
     ends = milliseconds ? started + milliseconds * 1000000u : 0;
+    last_record_ns = started;
     for (uint32_t i = 0; i < readers; i++) {
         fetch_send(&connections[i]);
         network_flush(&connections[i]);
     }
-    while (done < readers)
+    while (done < readers) {
         network_wait(now_ns() + 100000000u);
+        silence_check(silence_ns);
+    }
     uint64_t elapsed = now_ns() - started;
     for (uint32_t i = 0; i < readers; i++) {
         if (group) {

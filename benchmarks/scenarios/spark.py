@@ -11,9 +11,11 @@ def measure(bench: Bench, case: Case) -> Figures:
     topic, records = bench.topic(partitions), bench.scaled(1e6, at_least=partitions * 10)
     warm_up, few = bench.topic(partitions), bench.scaled(1e5, at_least=partitions * 10)
     bench.settle(records * RECORD_BYTES)
-    for name, count in ((topic, records), (warm_up, few)):
-        bench.load("produce-bulk", topic=name, partitions=partitions, record_bytes=RECORD_BYTES, records=count)
-    with bench.spark_load(topic=topic, warm_up=warm_up, records=records, record_bytes=RECORD_BYTES) as load:
+    size = {"partitions": partitions, "record_bytes": RECORD_BYTES}
+    bench.load("produce-bulk", topic=warm_up, records=few, **size)
+    produced = bench.load("produce-bulk", topic=topic, records=records, checksum=1, **size)
+    expected = {"records": records, "record_bytes": RECORD_BYTES, "crc32_sum": int(produced["crc32_sum"])}
+    with bench.spark_load(topic=topic, warm_up=warm_up, **expected) as load:
         read, archived = bench.measured(load.run), bench.measured(load.run)
     return {
         "read rows/s": read["records"] / read["seconds"],
