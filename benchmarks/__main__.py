@@ -1,14 +1,14 @@
 """`python -m benchmarks`: Barnabas and Apache Kafka side by side, on this machine, in one run. `make bench`."""
 
 import argparse
-import signal
+import contextlib
 import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
 
-from benchmarks import generator, goals, machine, page, plots, results, table
+from benchmarks import generator, goals, machine, network, page, plots, results, table
+from benchmarks.processes import end_in_order
 from benchmarks.runner import Plan, take_samples
 from benchmarks.scenario import Scenario
 from benchmarks.scenarios import SCENARIOS
@@ -30,13 +30,14 @@ def main(words: list[str] | None = None) -> int:
     if reason := machine.lacking_space(options.folder, NEEDED_BYTES_QUICK if options.quick else NEEDED_BYTES):
         return complain(reason)
     machine.allow_open_files()
-    signal.signal(signal.SIGTERM, interrupted)
+    end_in_order()
+    own_network = network.enter_own()
     run = results.Run(
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         quick=options.quick,
         samples=options.samples or (2 if options.quick else 5),
         scale=options.scale,
-        machine=machine.described(options.folder),
+        machine=machine.described(options.folder, own_network),
         systems={system.name: {"version": system.version(), **system.described()} for system in systems},
     )
     print(table.heading(run))
@@ -48,7 +49,8 @@ def main(words: list[str] | None = None) -> int:
             take_samples(plan, run, progress)
         except KeyboardInterrupt:
             run.interrupted = True
-        progress.end()
+        with contextlib.suppress(OSError):  # the terminal may be what went away
+            progress.end()
     if not run.scenarios:
         return complain("interrupted before the first figure; nothing was written", 130)
     code = report(run, options.json)
@@ -105,10 +107,6 @@ def chosen_systems(names: str) -> list[type[System]]:
             sys.exit(f"{reason}; or leave it out with --systems")
         found.append(SYSTEMS[name])
     return found
-
-
-def interrupted(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def complain(reason: str, code: int = 1) -> int:

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -105,6 +105,12 @@ def mb_per_s(outcome: Outcome) -> float:
 def client_cores(outcome: Outcome) -> float:
     """Near 1 for the one thread made by hand, or near 2 for librdkafka's, it is the client that is measured."""
     return outcome["client_cpu_s"] / outcome["seconds"]
+
+
+def waits(outcome: Outcome, quantiles: Iterable[str], prefix: str = "") -> dict[str, float]:
+    """By the name of the metric. The generator tells no quantile for which it has too few samples."""
+    known = {quantile: outcome.get(f"latency_ms_{quantile}") for quantile in quantiles}
+    return {f"{prefix}{quantile} ms": found for quantile, found in known.items() if found is not None}
 
 
 def us_per_request(outcome: Outcome) -> float:

@@ -5,8 +5,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from benchmarks import plots, results, table
-from benchmarks.goals import judge
+from benchmarks import network, plots, results, table
+from benchmarks.goals import DEEP, judge
 from benchmarks.results import CaseResult, Run, ScenarioResult
 from benchmarks.systems import ROOT
 from benchmarks.table import OURS, cells, extent, failed
@@ -24,8 +24,8 @@ IN_SHORT = (
     ("memory after 3 GB in and out", "memory", "after 3 GB", "RSS MB", "{:,.0f} MB"),
     ("produce 1 KB records, through librdkafka", "throughput", "1 KB, none", "produce MB/s", "{:,.0f} MB/s"),
     ("consume them", "throughput", "1 KB, none", "consume MB/s", "{:,.0f} MB/s"),
-    ("produce requests of one record, 16 connections", "requests", "16 connections", "requests/s", "{:,.0f}/s"),
-    ("broker CPU for each", "requests", "16 connections", "CPU µs/request", "{:,.1f} µs"),
+    ("produce requests of one record, 16 connections, 64 in flight", "requests", DEEP, "requests/s", "{:,.0f}/s"),
+    ("broker CPU for each", "requests", DEEP, "CPU µs/request", "{:,.1f} µs"),
     ("one record at a time, p99", "latency", "one at a time", "p99 ms", "{:.2f} ms"),
     ("128 producers, an fsync before every ack", "fsync", "128 producers", "acks/s", "{:,.0f}/s"),
 )
@@ -36,27 +36,38 @@ METHOD = """\
 
 - Both brokers run on this machine, one at a time, on loopback, as they come: settings are below. Each scenario starts
   each broker on an empty data directory; the systems take turns, and who is first changes from round to round.
-- Before the first case a broker is warmed up with some seconds of load; before each case dirty pages are written out,
-  and memory is warmed by writing and removing a file of the size that is about to be written: the first touch of cold
-  memory costs more than a broker.
+- Before the first case a broker is warmed up: the same loads again and again, until the CPU that one takes is within
+  10 % of the one before, at most 8 seconds. A JVM still compiles then, a little. Before each case dirty pages are
+  written out, and memory is warmed by writing and removing a file of the size that is about to be written: the first
+  touch of cold memory costs more than a broker.
 - The load generator is C. Throughput goes through librdkafka; requests, latencies, many connections and groups
   through sockets and frames made by hand (`benchmarks/native`), in the versions that librdkafka speaks. Both share
   the machine's cores with the broker; "client cores" says how many of them the generator kept busy.
 - A figure is the median of its samples; brackets hold the least and the most. CPU is user and system time of the
   broker's processes and their children. `×` says how many times as good as the other we are: below 1 we lose. `~`
-  marks samples that overlap: no winner.
+  marks what has no winner: samples that overlap, or fewer than 4 of them (`n=2`). A goal that holds, or
+  does not, "within noise" would be judged the other way by other samples of the same run.
 - Every record carries its stream, its sequence number and known content, and everything that was acknowledged is read
   back. A record that is lost, repeated, moved or altered fails the sample, and a case that failed once has no figure.
   The tests of the harness put a lying proxy before a broker and look for that.
 - Latency at a fixed rate counts from when a request was due, not from when it could be sent (no coordinated
   omission).
-- Neither broker is tuned for this machine. One thing to know when consumers are compared: where the system's TCP
-  congestion control is BBR (see below) it paces loopback, too. Kafka leaves it at that; Barnabas, when it listens on
-  loopback, does without (docs/design.md, "The event loop").
+- {tcp}
+- A commit may be rebased away. The sources that were measured are those of which
+  `git ls-tree -r HEAD barnabas broker protocol replication storage | sha256sum` begins with what is said below.
 
 `make bench` runs all of it, `make bench-quick` a few cases in two minutes, `make profile SCENARIO=requests` shows
 where a request's time goes. `python -m benchmarks --list` names the scenarios, `--only NAME` runs one. A scenario is
 an entry in `benchmarks/scenarios/`."""
+
+SAME_TCP = """\
+Neither broker is tuned for this machine. Both have the same TCP: the run has a network namespace of its own, whose
+  congestion control is Reno. Left alone, Barnabas does without BBR on loopback and Apache Kafka does not
+  (docs/design.md, "The event loop")."""
+OTHER_TCP = """\
+Neither broker is tuned for this machine. One thing to know when consumers are compared: the system's TCP congestion
+  control (see below) is that of loopback, too, and where it is BBR it paces. Kafka leaves it at that; Barnabas, when it
+  listens on loopback, does without (docs/design.md, "The event loop"). A run by root gives both the same."""
 
 
 def page(run: Run) -> str:
@@ -69,7 +80,7 @@ def page(run: Run) -> str:
         goals(run),
         losses(run),
         *([failures(run)] if run.failures() else []),
-        METHOD,
+        METHOD.format(tcp=SAME_TCP if has_same_tcp(run) else OTHER_TCP),
         setting(run),
         "## All figures",
         *(scenario(run, entry) for entry in run.scenarios),
@@ -77,18 +88,22 @@ def page(run: Run) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def has_same_tcp(run: Run) -> bool:
+    return run.machine.get("TCP congestion control") == network.SAME_FOR_BOTH
+
+
 def goals(run: Run) -> str:
     judged = judge(run)
-    held = sum(judgement.verdict == "yes" for judgement in judged)
-    rows = [
-        f"| {j.goal.title} | {j.found} | {f'**{j.verdict}**' if j.verdict == 'NO' else j.verdict} |" for j in judged
-    ]
-    heading = f"## Goals: {held} of {len(judged)} hold in this run"
+    held = [judgement for judgement in judged if judgement.holds]
+    noise = sum(judgement.within_noise for judgement in held)
+    rows = [f"| {j.goal.title} | {j.found} | {f'**{j.verdict}**' if j.holds is False else j.verdict} |" for j in judged]
+    doubt = f", {noise} of them within noise" if noise else ""
+    heading = f"## Goals: {len(held)} of {len(judged)} hold in this run{doubt}"
     return "\n".join([heading, "", "| goal | here | holds |", "|---|--:|---|", *rows])
 
 
 def losses(run: Run) -> str:
-    """Wherever the median of another system is better; "~" where samples overlap, so that it may be chance."""
+    """Wherever the median of another system is better; "~" where that may be chance."""
     found = []
     for entry in run.scenarios:
         for case in entry.cases:
@@ -146,9 +161,14 @@ def scenario(run: Run, entry: ScenarioResult) -> str:
 
 
 def fewer(run: Run, entry: ScenarioResult) -> str:
-    """Scenarios that take minutes get fewer samples than the page says at its top."""
-    taken = max((len(s) for case in entry.cases for m in case.metrics.values() for s in m.samples.values()), default=0)
-    return f" Samples: {taken}." if 0 < taken < run.samples else ""
+    """What takes minutes, or tells little, gets fewer samples than the page says at its top."""
+    taken = {case.name: most for case in entry.cases if (most := case.samples_most())}
+    few = {name: count for name, count in taken.items() if count < run.samples}
+    if not few:
+        return ""
+    if len(few) == len(taken) and len(set(few.values())) == 1:
+        return f" Samples: {min(few.values())}."
+    return f" Samples: {'; '.join(f'{count} of {name}' for name, count in few.items())}."
 
 
 def in_short(run: Run) -> str:

@@ -31,8 +31,9 @@ PLOTS = (
         "requests",
         "Requests of one record: CPU of the broker",
         "CPU µs/request",
-        ("requests", "scaling", "many-partitions", "fsync"),
+        ("requests", "scaling", "many-partitions"),
     ),
+    Plot("fsync", "An fsync before every acknowledgement", "acks/s", ("fsync",), log=True),
     Plot("latency-p50", "Latency, median", "p50 ms", ("latency", "end-to-end", "fsync"), log=True),
     Plot("latency-p99", "Latency, 99 of 100", "p99 ms", ("latency", "end-to-end", "fsync"), log=True),
 )

@@ -5,9 +5,21 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from types import FrameType
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 END_SECONDS = 60
+
+
+def end_in_order() -> None:
+    """SIGTERM, and SIGHUP when a terminal goes away, end what was started and remove its data, as Ctrl-C does."""
+    signal.signal(signal.SIGTERM, _interrupted)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup: it is to go on
+        signal.signal(signal.SIGHUP, _interrupted)
+
+
+def _interrupted(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 class Process:

@@ -18,6 +18,7 @@ from typing import Any
 from benchmarks import generator, machine
 from benchmarks.bench import Bench
 from benchmarks.generator import Outcome
+from benchmarks.processes import end_in_order
 from benchmarks.runner import warm_up
 from benchmarks.scenario import Case, Scenario
 from benchmarks.scenarios import SCENARIOS
@@ -193,6 +194,7 @@ def main() -> int:
     if not cases:
         sys.exit(f"{scenario.name} has {', '.join(repr(case.name) for case in scenario.cases)}")
     machine.allow_open_files()
+    end_in_order()
     profile(scenario, cases, options.scale)
     return 0
 

@@ -7,6 +7,8 @@ from statistics import median
 
 from benchmarks.scenario import Case, Figures, Scenario
 
+ENOUGH_SAMPLES = 4
+
 
 @dataclass
 class MetricResult:
@@ -27,7 +29,10 @@ class CaseResult:
         if self.failures.get(system) or metric not in self.metrics:
             return None
         samples = self.metrics[metric].samples.get(system)
-        return Figure(median(samples), min(samples), max(samples)) if samples else None
+        return Figure(median(samples), min(samples), max(samples), len(samples)) if samples else None
+
+    def samples_most(self) -> int:
+        return max((len(taken) for metric in self.metrics.values() for taken in metric.samples.values()), default=0)
 
 
 @dataclass
@@ -91,6 +96,12 @@ class Figure:
     median: float
     least: float
     most: float
+    count: int  # of samples
+
+    @property
+    def is_sure(self) -> bool:
+        """With fewer samples than that it means little that their ranges do not overlap."""
+        return self.count >= ENOUGH_SAMPLES
 
 
 def save(run: Run, path: Path) -> None:

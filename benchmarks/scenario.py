@@ -24,6 +24,7 @@ class Case:
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
     quick: bool = False  # also part of a quick run
+    samples_at_most: int = 1000  # for what tells little for the time it takes
 
 
 @dataclass(frozen=True)

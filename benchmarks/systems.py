@@ -1,5 +1,6 @@
 """The brokers that are measured. Another one is a class with these methods and a row in SYSTEMS."""
 
+import hashlib
 import os
 import shutil
 import signal
@@ -17,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 KAFKA_LIBS = Path(os.environ.get("KAFKA_LIBS", ROOT / ".cache" / "kafka-4.3.0" / "libs"))
 # Where brokers keep their data while they are measured: on a disk. /tmp may be memory, where an fsync costs nothing.
 DATA = ROOT / ".cache"
+SOURCES = ("barnabas", "broker", "protocol", "replication", "storage")
 START_SECONDS = 300  # what was killed may have much to recover
 
 # Metadata version 1 of no topics: the smallest question that only a working broker answers.
@@ -105,7 +107,10 @@ class Barnabas(LocalBroker):
     @classmethod
     def version(cls) -> str:
         commit = output("git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=10")
-        return f"{commit or 'checkout'}, Python {sys.version.split()[0]}"
+        # A commit may be rebased away; what these folders hold stays the same.
+        sources = output("git", "-C", str(ROOT), "ls-tree", "-r", "HEAD", *SOURCES) + "\n"
+        digest = hashlib.sha256(sources.encode()).hexdigest()[:10]
+        return f"{commit or 'checkout'}, sources {digest}, Python {sys.version.split()[0]}"
 
     @classmethod
     def described(cls) -> dict[str, str]:

@@ -83,15 +83,20 @@ def failed(case: CaseResult, system: str) -> str:
 
 
 def ratio(ours: Figure | None, theirs: Figure | None, more_is_better: bool) -> str:
-    """How many times as good as the other we are: below 1 we lose. A "~" says that the samples overlap."""
+    """How many times as good as the other we are: below 1 we lose. A "~" says that nobody is called the winner: the
+    samples overlap, or there are too few of them, and then it says how many."""
     if ours is None or theirs is None:
         return ""
     better, worse = (ours, theirs) if more_is_better else (theirs, ours)
     if not worse.median:
         return ""
-    overlap = ours.least <= theirs.most and theirs.least <= ours.most
     factor = better.median / worse.median
-    return f"{'~' if overlap else ''}{factor:.{2 if factor < 10 else 0}f}×{'' if factor >= 1 or overlap else ' loss'}"
+    shown = f"{factor:.{2 if factor < 10 else 0}f}×"
+    if not (ours.is_sure and theirs.is_sure):
+        return f"~{shown}, n={min(ours.count, theirs.count)}"
+    if ours.least <= theirs.most and theirs.least <= ours.most:
+        return f"~{shown}"
+    return shown if factor >= 1 else f"{shown} loss"
 
 
 def number(value: float, digits: int) -> str:

@@ -3,6 +3,7 @@
 import math
 
 from benchmarks.bench import Bench, client_cores, mb_per_s, per_gb, us_per_request
+from benchmarks.generator import Outcome
 from benchmarks.scenario import Case, Figures, Scenario, less, more, told
 
 
@@ -29,11 +30,24 @@ def batches(bench: Bench, case: Case) -> Figures:
     ways = {"connections": connections, "in_flight": max(4, connections)}
     produced = bench.load("produce", topic=topic, partitions=4, **length, **ways)
     bench.read_back(topic, 4, produced)
+    consumed = read_by(bench, topic, connections, produced)
     return {
         "produce MB/s": mb_per_s(produced),
         "produce CPU s/GB": per_gb(produced),
-        "client cores": client_cores(produced),
+        "produce client cores": client_cores(produced),
+        "consume MB/s": mb_per_s(consumed),
+        "consume CPU s/GB": per_gb(consumed),
+        "consume client cores": client_cores(consumed),
     }
+
+
+def read_by(bench: Bench, topic: str, connections: int, produced: Outcome) -> Outcome:
+    """Each connection reads all that there is. One is done with that soon; many are stopped before they are, as one
+    that has come to the end would only wait."""
+    reading = {"topic": topic, "partitions": 4, "readers": connections, "streams": int(produced["streams"])}
+    if connections == 1:
+        return bench.load("read", expect=int(produced["records"]), **reading)
+    return bench.load("read", milliseconds=bench.scaled(1500, at_least=50), **reading)
 
 
 REQUEST_METRICS = (more("requests/s"), less("CPU µs/request", digits=1), told("client cores"))
@@ -47,16 +61,23 @@ SCENARIOS = (
         metrics=REQUEST_METRICS,
         cases=(
             Case("1 connection, 1 in flight", {"connections": 1, "in_flight": 1}),
-            Case("16 connections", {"connections": 16, "in_flight": 64}, quick=True),
-            Case("128 connections", {"connections": 128, "in_flight": 128}),
+            Case("16 connections, 16 in flight", {"connections": 16, "in_flight": 16}),
+            Case("16 connections, 64 in flight", {"connections": 16, "in_flight": 64}, quick=True),
+            Case("128 connections, 128 in flight", {"connections": 128, "in_flight": 128}),
         ),
         measure=one_record,
     ),
     Scenario(
         name="connections",
-        title="Batches from many connections",
-        method="Produce requests with a batch of 16 records of 1 KB; 4 in flight over 1 connection, else 1 over each.",
-        metrics=(more("produce MB/s"), less("produce CPU s/GB"), told("client cores")),
+        title="Batches over many connections",
+        method="Produce requests with a batch of 16 records of 1 KB; 4 in flight over 1 connection, else 1 over each. "
+        "Then as many connections read them all, each from the start, for 1.5 s, and check every record; 1 connection "
+        "does that once.",
+        metrics=tuple(
+            metric
+            for way in ("produce", "consume")
+            for metric in (more(f"{way} MB/s"), less(f"{way} CPU s/GB"), told(f"{way} client cores"))
+        ),
         cases=tuple(Case(f"{count} connection{'s' * (count > 1)}", {"connections": count}) for count in (1, 16, 128)),
         measure=batches,
     ),

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks import page, plots, results, table
+from benchmarks import network, page, plots, results, table
 from benchmarks.goals import GOALS, judge
 from benchmarks.processes import cpu_seconds, rss_mb, tree
 from benchmarks.results import CaseResult, Figure, MetricResult, Run, ScenarioResult
@@ -26,17 +26,19 @@ def run_with(samples: dict[str, list[float]], *, judged: bool = True) -> Run:
 @pytest.mark.parametrize(
     ("ours", "theirs", "more_is_better", "told"),
     [
-        ([100, 101], [200, 210], True, "0.49× loss"),
-        ([100, 101], [200, 210], False, "2.04×"),
-        ([1, 2], [100, 200], False, "100×"),  # no digits that mean nothing
-        ([100, 300], [200, 250], True, "~0.89×"),  # samples overlap: nobody wins
+        ([100, 100, 100, 102], [200, 200, 200, 220], True, "0.49× loss"),
+        ([100, 100, 100, 102], [200, 200, 200, 220], False, "2.04×"),
+        ([1, 1, 2, 2], [100, 150, 150, 200], False, "100×"),  # no digits that mean nothing
+        ([100, 200, 200, 300], [200, 225, 225, 250], True, "~0.89×"),  # samples overlap: nobody wins
+        ([1, 1, 1, 1], [2, 2, 2], False, "~2.00×, n=3"),  # too few to say that they do not
+        ([2], [1], False, "~0.50×, n=1"),  # nor is that a loss
     ],
 )
 def test_a_ratio_says_how_many_times_as_good_we_are(
     ours: list[float], theirs: list[float], more_is_better: bool, told: str
 ) -> None:
     def figure(samples: list[float]) -> Figure:
-        return Figure(sum(samples) / len(samples), min(samples), max(samples))
+        return Figure(sum(samples) / len(samples), min(samples), max(samples), len(samples))
 
     assert table.ratio(figure(ours), figure(theirs), more_is_better) == told
 
@@ -56,11 +58,14 @@ def test_goals_and_the_readme_name_figures_that_a_full_run_takes() -> None:
 @pytest.mark.parametrize(
     ("ours", "theirs", "verdicts"),
     [
-        ([100.0], [3000.0], ["yes", "yes"]),
-        ([130.0], [3000.0], ["NO", "yes"]),  # 23 times faster, and yet too slow
-        ([110.0], [2000.0], ["yes", "NO"]),
-        ([110.0], [], ["yes", "not measured"]),  # nobody to compare with
-        ([], [2000.0], ["not measured", "not measured"]),
+        ([100.0] * 4, [3000.0] * 4, ["yes", "yes"]),
+        ([130.0] * 4, [3000.0] * 4, ["NO", "yes"]),  # 23 times faster, and yet too slow
+        ([110.0] * 4, [2000.0] * 4, ["yes", "NO"]),
+        ([110.0] * 4, [], ["yes", "not measured"]),  # nobody to compare with
+        ([], [2000.0] * 4, ["not measured", "not measured"]),
+        ([100.0] * 4, [3000.0] * 3, ["yes", "yes, n=3"]),  # the one with fewer samples decides
+        ([100.0, 100.0, 100.0, 125.0], [3000.0] * 4, ["yes, within noise", "yes"]),  # once above 120
+        ([100.0] * 4, [1900.0, 1900.0, 1900.0, 2100.0], ["yes", "NO, within noise"]),  # once 21 times faster
     ],
 )
 def test_goals_are_judged_by_the_figures(ours: list[float], theirs: list[float], verdicts: list[str]) -> None:
@@ -71,7 +76,7 @@ def test_goals_are_judged_by_the_figures(ours: list[float], theirs: list[float],
 def test_a_system_that_failed_once_has_no_figure_and_meets_no_goal() -> None:
     run = run_with({"barnabas": [1.0, 1.0], "kafka": [3000.0]})
     run.scenarios[0].cases[0].failures["barnabas"] = ["a record was lost"]
-    assert judge(run)[0].verdict == "not measured"
+    assert judge(run)[0].holds is None
     assert "FAILED" in table.figures(run)
     assert "a record was lost" in page.page(run)
 
@@ -85,7 +90,7 @@ def test_a_case_that_all_failed_is_in_the_table_and_on_the_page() -> None:
 
 
 def test_the_page_says_what_we_lose() -> None:
-    won, lost = ({"barnabas": [ours], "kafka": [2.0]} for ours in (1.0, 3.0))
+    won, lost = ({"barnabas": [ours] * 4, "kafka": [2.0] * 4} for ours in (1.0, 3.0))
     assert "Nothing, in this run" in page.page(run_with(won))
     assert "| Start: empty | start ms | 3 | 2 (kafka) | 0.67× loss |" in page.page(run_with(lost))
 
@@ -113,6 +118,36 @@ def test_the_page_says_where_fewer_samples_were_taken() -> None:
     few, all_three = {"barnabas": [2.0], "kafka": [3.0, 3.0]}, {"barnabas": [2.0] * 3, "kafka": [3.0] * 3}
     assert "How. Samples: 2.\n" in page.page(run_with(few))
     assert "How.\n" in page.page(run_with(all_three))
+
+
+def test_the_page_names_the_cases_that_have_fewer_samples_than_the_rest() -> None:
+    run = run_with({"barnabas": [2.0] * 3, "kafka": [3.0] * 3})
+    few = MetricResult(False, 0, True, {"barnabas": [2.0], "kafka": [3.0]})
+    run.scenarios[0].cases.append(CaseResult("full", {"start ms": few}))
+    assert "How. Samples: 1 of full.\n" in page.page(run)
+
+
+def test_a_metric_that_only_one_case_has_leaves_the_others_as_they_are(tmp_path: Path) -> None:
+    """A quantile that needs more samples than a slow rate gives, say."""
+    run = run_with({"barnabas": [2.0], "kafka": [3.0]})
+    without = CaseResult("slow", {"other ms": MetricResult(False, 0, True, {"barnabas": [1.0]})})
+    run.scenarios[0].cases.append(without)
+    assert "| slow | other ms | 1 (1–1) | – |  |" in page.page(run)
+    assert table.figures(run).count("other ms") == 1
+    assert [path.name for path in plots.draw(run, tmp_path)] == ["start.svg"]
+
+
+@pytest.mark.parametrize(
+    ("congestion_control", "told"),
+    [
+        (network.SAME_FOR_BOTH, "Both have the same TCP"),
+        ("bbr; reno where Barnabas sends", "Barnabas, when it\n  listens on loopback, does without"),
+    ],
+)
+def test_the_page_says_whether_both_had_the_same_tcp(congestion_control: str, told: str) -> None:
+    run = run_with({"barnabas": [2.0], "kafka": [3.0]})
+    run.machine["TCP congestion control"] = congestion_control
+    assert told in page.page(run)
 
 
 def test_an_interrupted_run_says_so() -> None:
