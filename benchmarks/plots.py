@@ -8,7 +8,8 @@ from benchmarks.results import CaseResult, Figure, Run
 from benchmarks.svg import Drawing
 
 COLOURS = ("#c2410c", "#475569", "#0f766e", "#7c3aed")
-WIDTH, LABELS, RIGHT, BAR, GAP, TOP = 760, 210, 120, 13, 10, 74
+WIDTH, RIGHT, BAR, GAP, TOP = 860, 120, 13, 10, 74
+LETTER = 7.0  # how wide one is at most, on average
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ def _cases(run: Run, plot: Plot) -> list[tuple[str, CaseResult]]:
 class Axis:
     """From values to places. A logarithmic axis begins at a power of ten below the least, a linear one at 0."""
 
-    def __init__(self, values: list[float], log: bool) -> None:
+    def __init__(self, values: list[float], log: bool, left: float) -> None:
+        self.left = left
         most = max(values) or 1.0
         self.log = log and min(values) > 0
         self.first = math.floor(math.log10(min(values))) if self.log else 0
@@ -72,7 +74,7 @@ class Axis:
 
     def place(self, value: float) -> float:
         position = math.log10(max(value, 10.0**self.first)) if self.log else value
-        return LABELS + (position - self.first) / (self.last - self.first) * (WIDTH - LABELS - RIGHT)
+        return self.left + (position - self.first) / (self.last - self.first) * (WIDTH - self.left - RIGHT)
 
     def ticks(self) -> list[float]:
         if self.log:
@@ -84,7 +86,9 @@ class Axis:
 
 def _chart(plot: Plot, cases: list[tuple[str, CaseResult]], systems: list[str]) -> str:
     figures = [[case.figure(plot.metric, system) for system in systems] for _, case in cases]
-    axis = Axis([value for row in figures for f in row if f for value in (f.least, f.most)], plot.log)
+    axis = Axis(
+        [value for row in figures for f in row if f for value in (f.least, f.most)], plot.log, labels_width(cases)
+    )
     bottom = TOP + len(cases) * (len(systems) * BAR + GAP)
     drawing = Drawing(WIDTH, bottom + 34)
     better = "more" if cases[0][1].metrics[plot.metric].more_is_better else "less"
@@ -98,7 +102,7 @@ def _chart(plot: Plot, cases: list[tuple[str, CaseResult]], systems: list[str]) 
         drawing.text(axis.place(tick), bottom + 18, f"{tick:,.6g}", size=11, anchor="middle", fill="#555")
     y = float(TOP)
     for (name, _), row in zip(cases, figures):
-        drawing.text(LABELS - 8, y + len(systems) * BAR / 2 + 4, name, anchor="end")
+        drawing.text(axis.left - 8, y + len(systems) * BAR / 2 + 4, name, anchor="end")
         for number, (system, figure) in enumerate(zip(systems, row)):
             _bar(drawing, axis, y, figure, COLOURS[number % len(COLOURS)], f"{name}, {system}")
             y += BAR
@@ -106,13 +110,17 @@ def _chart(plot: Plot, cases: list[tuple[str, CaseResult]], systems: list[str]) 
     return str(drawing)
 
 
+def labels_width(cases: list[tuple[str, CaseResult]]) -> float:
+    return 24 + LETTER * max(len(name) for name, _ in cases)
+
+
 def _bar(drawing: Drawing, axis: Axis, y: float, figure: Figure | None, colour: str, title: str) -> None:
     if figure is None:
-        drawing.text(LABELS + 4, y + BAR - 3, "failed or not measured", size=11, fill="#b91c1c")
+        drawing.text(axis.left + 4, y + BAR - 3, "failed or not measured", size=11, fill="#b91c1c")
         return
     shown = f"{figure.median:,.0f}" if figure.median >= 100 else f"{figure.median:.3g}"
     told = f"{title}: {figure.median:,.4g} ({figure.least:,.4g} to {figure.most:,.4g})"
-    drawing.rectangle(LABELS, y, axis.place(figure.median) - LABELS, BAR - 2, colour, told)
+    drawing.rectangle(axis.left, y, axis.place(figure.median) - axis.left, BAR - 2, colour, told)
     middle = y + (BAR - 2) / 2
     drawing.line(axis.place(figure.least), middle, axis.place(figure.most), middle, stroke="#111", width=1.5)
     drawing.text(max(axis.place(figure.most), axis.place(figure.median)) + 5, y + BAR - 3, shown, size=11)
