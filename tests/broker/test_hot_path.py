@@ -4,13 +4,14 @@ The calls of the broker's own thread are counted by a profiler that the thread i
 that a request costs must not depend on how many records it carries, and none of them may be one that reads records.
 """
 
+import gc
 import sys
 import threading
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -188,29 +189,55 @@ def test_small_fetches_travel_in_one_write(broker: Broker, client: RawClient) ->
 
 
 SYSTEM_CALLS = ("recv_into", "writev", "pread", "send", "sendmsg", "sendfile")
+REQUESTS = 100  # of one kind, for what is counted over many
+TURNS_BESIDE = 5  # of the loop, for timers and for the test itself
+BLOCKS_KEPT_MAX = 100  # of memory after a thousand requests: one that each of them left behind would be ten times that
 
 
-def requests_of_the_guard(broker: Broker) -> dict[str, tuple[Any, int, int, dict[str, int]]]:
-    """Each request with its version, the most calls it may cost, and the system calls it makes. Where a number falls,
-    lower it here; where it must rise, say why."""
+class Guarded(NamedTuple):
+    """What a request may cost. Where a number falls, lower it here; where it must rise, say why."""
+
+    request: Any
+    version: int
+    calls_max: int
+    system_calls: dict[str, int]
+    turns: int = 1  # of the loop, each with one look at the sockets
+
+
+GUARDED = (
+    "produce, one record", "produce, two partitions", "produce, flush.messages=1", "fetch, one record", "heartbeat",
+    "commit, one offset",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def guarded(broker: Broker) -> dict[str, Guarded]:
+    broker.create_topics({"wide": 2, "few": 1})
+    broker.create_topics({"flushed": 1}, {"flush.messages": "1"})
     member = Member(broker.port, "guarded")
     member.find_coordinator()
     member.join_alone()
     member.close()
     heartbeat = HeartbeatRequest(group_id="guarded", generation_id=1, member_id=member.member_id)
     commit = commit_request("guarded", {("hot", 0): 1}, 1, member.member_id)
-    plain = CompressionType.NONE
+    one = batch(1, CompressionType.NONE)
+    with RawClient(broker.port) as client:
+        client.produce("few", one)
     return {
-        "produce, one record": (
-            produce_request("hot", {0: batch(1, plain)}), 12, 125, {"recv_into": 1, "writev": 1, "send": 1},
+        "produce, one record": Guarded(
+            produce_request("hot", {0: one}), 12, 125, {"recv_into": 1, "writev": 1, "send": 1},
         ),
-        "produce, two partitions": (  # every batch is looked at before the first is written: one may refuse them all
-            produce_request("wide", {0: batch(1, plain), 1: batch(1, plain)}), 12, 275,
-            {"recv_into": 1, "writev": 2, "send": 1},
+        "produce, two partitions": Guarded(  # every batch is looked at before the first is written: one may refuse all
+            produce_request("wide", {0: one, 1: one}), 12, 275, {"recv_into": 1, "writev": 2, "send": 1},
         ),
-        "fetch, one record": (fetch_request("few", {0: 0}), 12, 214, {"recv_into": 1, "pread": 1, "sendmsg": 1}),
-        "heartbeat": (heartbeat, 4, 184, {"recv_into": 1, "send": 1}),
-        "commit, one offset": (commit, 9, 365, {"recv_into": 1, "writev": 1, "send": 1}),
+        "produce, flush.messages=1": Guarded(  # a turn to see that no more come to share the flush, one when it is done
+            produce_request("flushed", {0: one}), 12, 216, {"recv_into": 1, "writev": 1, "send": 1}, turns=3,
+        ),
+        "fetch, one record": Guarded(
+            fetch_request("few", {0: 0}), 12, 214, {"recv_into": 1, "pread": 1, "sendmsg": 1},
+        ),
+        "heartbeat": Guarded(heartbeat, 4, 184, {"recv_into": 1, "send": 1}),
+        "commit, one offset": Guarded(commit, 9, 365, {"recv_into": 1, "writev": 1, "send": 1}),
     }  # fmt: skip
 
 
@@ -225,15 +252,47 @@ def cost_of(broker: Broker, client: RawClient, request: Any, version: int) -> tu
     return sum(count for call, count in calls.items() if call not in LOOPS_OWN), system
 
 
-def test_no_request_costs_more_than_it_did(broker: Broker, client: RawClient) -> None:
-    broker.create_topics({"wide": 2, "few": 1})
-    client.produce("few", batch(1, CompressionType.NONE))
-    found: dict[str, tuple[int, dict[str, int]]] = {}
-    guarded = requests_of_the_guard(broker)
-    for name, (request, version, _, _) in guarded.items():
-        client.call(request, version)
-        # The least of a few: the broker may have something of its own to do, such as making the files of a new topic.
-        found[name] = min((cost_of(broker, client, request, version) for _ in range(5)), key=lambda cost: cost[0])
-    too_many = {name: own for name, (own, _) in found.items() if own > guarded[name][2]}
-    assert not too_many, found
-    assert {name: system for name, (_, system) in found.items()} == {name: row[3] for name, row in guarded.items()}
+@pytest.mark.parametrize("name", GUARDED)
+def test_no_request_costs_more_than_it_did(
+    broker: Broker, client: RawClient, guarded: dict[str, Guarded], name: str
+) -> None:
+    request, version, calls_max, system_calls, _ = guarded[name]
+    client.call(request, version)
+    # The least of a few: the broker may have something of its own to do, such as making the files of a new topic.
+    calls, system = min((cost_of(broker, client, request, version) for _ in range(5)), key=lambda cost: cost[0])
+    assert calls <= calls_max
+    assert system == system_calls
+
+
+@pytest.mark.parametrize("name", GUARDED)
+def test_no_request_takes_more_turns_of_the_loop_than_it_did(
+    broker: Broker, client: RawClient, guarded: dict[str, Guarded], name: str
+) -> None:
+    request, version, *_, turns = guarded[name]
+    client.call(request, version)
+    with counted(broker) as calls:
+        for _ in range(REQUESTS):
+            client.call(request, version)
+    assert calls["run_once"] <= REQUESTS * turns + TURNS_BESIDE
+    assert calls["poll"] <= 2 * calls["run_once"], "ours and the system's, once a turn"
+    assert calls["register"] + calls["modify"] + calls["unregister"] == 0, "a socket is watched once and for all"
+
+
+@pytest.mark.parametrize("name", GUARDED)
+def test_no_request_leaves_memory_behind(client: RawClient, guarded: dict[str, Guarded], name: str) -> None:
+    frame = bytes(client.frame(guarded[name].request, guarded[name].version))
+    ask(client, frame, 100)  # what is made once is made now
+    kept = []
+    for _ in range(2):
+        gc.collect()
+        before = sys.getallocatedblocks()
+        ask(client, frame, 1_000)
+        gc.collect()
+        kept.append(sys.getallocatedblocks() - before)
+    assert min(kept) <= BLOCKS_KEPT_MAX, kept
+
+
+def ask(client: RawClient, frame: bytes, times: int) -> None:
+    for _ in range(times):
+        client.socket.sendall(frame)
+        client.receive_frame()
