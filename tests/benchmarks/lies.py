@@ -1,11 +1,28 @@
-"""What a broker can do wrong while it looks fast."""
+"""What a broker can do wrong while it looks fast.
+
+All lies are about partition 0 and batches of one record, where the offset is the number of the request before.
+"""
 
 import struct
+import time
 from collections.abc import Callable
 
 from crc32c import crc32c
 
-from tests.benchmarks.lying_proxy import FETCH, PRODUCE, Exchange, Lie, with_records
+from tests.benchmarks.lying_proxy import (
+    FETCH,
+    FIND_COORDINATOR,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    PRODUCE,
+    SYNC_GROUP,
+    Exchange,
+    Lie,
+    with_records,
+)
+
+NOT_COORDINATOR, TOPIC_AUTHORIZATION_FAILED = 16, 29
+RECORD_AT = 61 + 8  # where the value of a batch's first record begins, if it has 64 to 8,191 bytes and no key
 
 
 def none(exchange: Exchange) -> bytes:
@@ -18,12 +35,27 @@ def acknowledges_without_storing(at: int) -> Lie:
     def lie(exchange: Exchange) -> bytes:
         if exchange.api_key != PRODUCE or exchange.number != at:
             return exchange.forward(exchange.request)
-        reply = bytearray(exchange.last_reply)
-        offset_at = 8 + 2 + struct.unpack_from(">h", reply, 8)[0] + 4 + 4 + 2
-        struct.pack_into(">q", reply, offset_at, struct.unpack_from(">q", reply, offset_at)[0] + 1)
-        return bytes(reply)
+        return exchange.last_reply.replace(acknowledgement(at - 2), acknowledgement(at - 1), 1)
 
     return lie
+
+
+def acknowledgement(offset: int, error: int = 0) -> bytes:
+    """What every version of a Produce reply says about a partition."""
+    return struct.pack(">ihq", 0, error, offset)
+
+
+def refuses(exchange: Exchange) -> bytes:
+    reply = exchange.forward(exchange.request)
+    if exchange.api_key != PRODUCE or exchange.number != 5:
+        return reply
+    return reply.replace(acknowledgement(4), acknowledgement(-1, TOPIC_AUTHORIZATION_FAILED), 1)
+
+
+def stalls(exchange: Exchange) -> bytes:
+    if exchange.api_key == PRODUCE and exchange.number == 5:
+        time.sleep(2)  # the broker's stall, not a wait for it
+    return exchange.forward(exchange.request)
 
 
 def stores_twice(exchange: Exchange) -> bytes:
@@ -72,3 +104,80 @@ def altered(batches: list[bytes]) -> list[bytes]:
 
 def altered_with_a_right_crc(batches: list[bytes]) -> list[bytes]:
     return [batch[:17] + struct.pack(">I", crc32c(batch[21:])) + batch[21:] for batch in altered(batches)]
+
+
+def nothing(batches: list[bytes]) -> list[bytes]:
+    """Under a high watermark that says otherwise."""
+    return []
+
+
+def the_first_and_then_nothing(exchange: Exchange) -> bytes:
+    reply = exchange.forward(exchange.request)
+    if exchange.api_key != FETCH:
+        return reply
+    return with_records(reply, (lambda batches: batches[:1]) if exchange.number == 1 else nothing)
+
+
+def alters(value: bytes) -> Lie:
+    """In any version of Fetch: the batch is found by what is in it."""
+
+    def lie(exchange: Exchange) -> bytes:
+        reply = bytearray(exchange.forward(exchange.request))
+        if exchange.api_key == FETCH and (at := reply.find(value)) >= 0:
+            batch = at - RECORD_AT
+            end = batch + 12 + struct.unpack_from(">i", reply, batch + 8)[0]
+            reply[at + len(value) - 1] ^= 1
+            struct.pack_into(">I", reply, batch + 17, crc32c(bytes(reply[batch + 21 : end])))
+        return bytes(reply)
+
+    return lie
+
+
+def forgets_commits(exchange: Exchange) -> bytes:
+    """All but the first, which is of offset 0."""
+    if exchange.api_key == OFFSET_COMMIT and exchange.number > 1:
+        return exchange.last_reply
+    return exchange.forward(exchange.request)
+
+
+def about_no_topic(api_key: int, header_bytes: int) -> Lie:
+    def lie(exchange: Exchange) -> bytes:
+        reply = exchange.forward(exchange.request)
+        return reply[:header_bytes] + struct.pack(">i", 0) if exchange.api_key == api_key else reply
+
+    return lie
+
+
+commits_nothing = about_no_topic(OFFSET_COMMIT, 8)
+remembers_nothing = about_no_topic(OFFSET_FETCH, 4)
+
+
+def answers_twice_about_one_partition(exchange: Exchange) -> bytes:
+    """The last two of an OffsetCommit reply, six bytes each."""
+    reply = exchange.forward(exchange.request)
+    return reply[:-6] + reply[-12:-6] if exchange.api_key == OFFSET_COMMIT else reply
+
+
+def never_coordinates(exchange: Exchange) -> bytes:
+    reply = exchange.forward(exchange.request)
+    if exchange.api_key != FIND_COORDINATOR:
+        return reply
+    return reply[:8] + struct.pack(">h", NOT_COORDINATOR) + reply[10:]
+
+
+def assigns_the_same_to_all() -> Lie:
+    first: list[bytes] = []
+
+    def lie(exchange: Exchange) -> bytes:
+        reply = exchange.forward(exchange.request)
+        if exchange.api_key != SYNC_GROUP or struct.unpack_from(">h", reply, 8)[0]:
+            return reply
+        first.append(reply)
+        return first[0]
+
+    return lie
+
+
+def assigns_nothing(exchange: Exchange) -> bytes:
+    reply = exchange.forward(exchange.request)
+    return reply[:10] + struct.pack(">ihii", 10, 0, 0, -1) if exchange.api_key == SYNC_GROUP else reply
