@@ -31,6 +31,7 @@ SCENARIOS = (
         ),
         cases=tuple(Case(f"{members} members", {"members": members}) for members in (2, 10, 100)),
         measure=measure,
+        samples_at_most=4,
         settings={"group.initial.rebalance.delay.ms": "0"},
     ),
 )

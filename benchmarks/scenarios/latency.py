@@ -83,6 +83,7 @@ SCENARIOS = (
         metrics=METRICS,
         cases=tuple(Case(f"{rate:,} records/s", {"rate": rate}) for rate in (100, 2_000)),
         measure=end_to_end,
+        samples_at_most=4,
     ),
     Scenario(
         name="fsync",

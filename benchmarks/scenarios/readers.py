@@ -89,6 +89,7 @@ SCENARIOS = (
         metrics=(more("MB/s to all"), less("CPU s/GB")),
         cases=tuple(Case(f"{count} group{'s' * (count > 1)}", {"groups": count}) for count in (1, 8, 64)),
         measure=fan_out,
+        samples_at_most=4,
     ),
     Scenario(
         name="backlog",
@@ -98,5 +99,6 @@ SCENARIOS = (
         metrics=(more("read MB/s"), less("write p50 ms", digits=3), less("write p99 ms", digits=3)),
         cases=(Case("warm", {"cold": False}), Case("cold", {"cold": True})),
         measure=backlog,
+        samples_at_most=4,
     ),
 )

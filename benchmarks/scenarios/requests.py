@@ -80,6 +80,7 @@ SCENARIOS = (
         ),
         cases=tuple(Case(f"{count} connection{'s' * (count > 1)}", {"connections": count}) for count in (1, 16, 128)),
         measure=batches,
+        samples_at_most=4,
     ),
     Scenario(
         name="scaling",
@@ -91,6 +92,7 @@ SCENARIOS = (
             Case("1,000 connections", {"connections": 1000, "in_flight": 10, "partitions": 10}),
         ),
         measure=one_record,
+        samples_at_most=4,
     ),
     Scenario(
         name="many-partitions",
