@@ -1,5 +1,6 @@
 """The brokers that are measured. Another one is a class with these methods and a row in SYSTEMS."""
 
+import compileall
 import hashlib
 import os
 import shutil
@@ -115,6 +116,11 @@ class Barnabas(LocalBroker):
     @classmethod
     def described(cls) -> dict[str, str]:
         return {"command": "barnabas start", "settings": "defaults"}
+
+    def prepare(self) -> None:
+        """Compiled, as pip leaves what it installs; a checkout that never was starts at half the speed."""
+        for folder in SOURCES:
+            compileall.compile_dir(ROOT / folder, quiet=2)
 
     def command(self) -> list[str]:
         options = [part for key, value in self.settings.items() for part in ("--set", f"{key}={value}")]
