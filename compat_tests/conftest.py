@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from compat_tests.brokers import BROKERS, KAFKA_LIBS, Broker
+from compat_tests.clients import CLIENTS, VERIFIABLE_CONSUMER, names
+from compat_tests.features import RECORDS, TOPICS
 from compat_tests.groups import Group, Topic
-from compat_tests.harness import CLIENTS, VERIFIABLE_CONSUMER, Client, Driver, missing
+from compat_tests.harness import Driver, missing
 
 SETTINGS = {
     "message.max.bytes": str(12 * 1024 * 1024),  # the limit that a user raises to send records of 10 MB
@@ -110,26 +112,15 @@ def drivers(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         drivers.stop()
 
 
-def names(clients: Iterable[Client]) -> list[str]:
-    """Of those that take part in this run."""
-    return [client.name for client in clients if client.in_this_run]
-
-
-@pytest.fixture(params=names(CLIENTS))
+@pytest.fixture(params=names(RECORDS))
 def client(request: pytest.FixtureRequest, drivers: Drivers) -> Driver:
     """Every client in turn."""
     return drivers[request.param]
 
 
-@pytest.fixture(params=names(client for client in CLIENTS if client.admin))
+@pytest.fixture(params=names(TOPICS))
 def admin(request: pytest.FixtureRequest, drivers: Drivers) -> Driver:
     """Every client that can create and describe, in turn."""
-    return drivers[request.param]
-
-
-@pytest.fixture(params=names(client for client in CLIENTS if client.library))
-def library(request: pytest.FixtureRequest, drivers: Drivers) -> Driver:
-    """Every client whose producers and consumers live as long as a test wants, in turn."""
     return drivers[request.param]
 
 

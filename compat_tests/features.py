@@ -1,60 +1,144 @@
-"""What the page of docs/ calls the things that are tested: its rows by test, its columns by client."""
+"""What the page of docs/ calls the things that are tested: a row each, and the tests that count in it.
+
+Which client is left out of which row, and why, is said in clients.py.
+"""
 
 from typing import NamedTuple
 
 
 class Feature(NamedTuple):
     title: str
-    tests: tuple[str, ...]  # files, or files and functions
-    column: str  # of the README's table; several features may share one
+    tests: tuple[str, ...]  # folders, files, or files and functions
+    column: str = ""  # of the README's table; several features may share one
     consumer_protocol: bool | None = None  # None: whichever protocol a group speaks
 
+    def in_the_consumer_protocol(self) -> "Feature":
+        """The same tests, of groups that speak the protocol of KIP-848."""
+        return Feature(f"{self.title}, KIP-848", self.tests, NEW_GROUPS if self.column == GROUPS else self.column, True)
 
-CLIENT_TITLES = {
-    "kafka-python-3": "kafka-python 3.0.12",
-    "kafka-python-2": "kafka-python 2.3.3",
-    "aiokafka": "aiokafka 0.14.0",
-    "confluent-kafka": "confluent-kafka 2.16.1",
-    "kcat": "kcat (librdkafka 2.0.2)",
-    "java-3.9": "Java 3.9.0",
-    "java-4.3": "Java 4.3.0",
-    "franz-go": "franz-go 1.22.2",
-    "sarama": "sarama 1.61.1",
-    "sarama-max": "sarama 1.61.1, newest version",
-    "kafkajs": "kafkajs 2.2.4",
-}
-SPARK_TITLES = {"spark-4.0.0": "PySpark 4.0.0", "spark-3.5.7": "PySpark 3.5.7"}
+
+def of_groups(title: str, *tests: str, column: str = "") -> tuple[Feature, Feature]:
+    """A row for either protocol."""
+    classic = Feature(title, tests, column or GROUPS, False)
+    return classic, classic.in_the_consumer_protocol()
+
 
 PRODUCER, CONSUMER, GROUPS, NEW_GROUPS, ADMIN, RESTARTS = COLUMNS = (
     "produce", "consume", "groups", "groups (KIP-848)", "admin", "broker restarts",
 )  # fmt: skip
 
-GROUP_LIFE = ("test_groups.py", "test_groups_java.py", "test_group_mixtures.py")
-IDEMPOTENCE = "test_producers.py::test_an_idempotent_producer_gets_consecutive_offsets"
-CLIENT_FEATURES = (
-    Feature("Records: keys, headers, timestamps, five compressions", ("test_records.py",), PRODUCER),
-    Feature("Every acks, 1 byte to 10 MB, batches, limits", ("test_producers.py", "test_batches.py"), PRODUCER),
-    Feature("Idempotent producer", (IDEMPOTENCE,), PRODUCER),
-    Feature("Topics that create themselves, and that do not", ("test_topic_creation.py",), PRODUCER),
-    Feature("Offsets by place and by time, seek", ("test_offsets.py",), CONSUMER),
-    Feature("Pause, from the end, offsets out of range", ("test_consumers.py",), CONSUMER),
-    Feature("Consumer groups", GROUP_LIFE, GROUPS, False),
-    Feature("Consumer groups, KIP-848", GROUP_LIFE, NEW_GROUPS, True),
-    Feature("Static members, killed members, patterns", ("test_group_members.py",), GROUPS),
-    Feature("Committed offsets", ("test_group_offsets.py",), GROUPS),
-    Feature("Admin: topics, configs, records, cluster", ("test_admin.py", "test_cluster.py"), ADMIN),
-    Feature("Admin: groups and their offsets", ("test_group_admin.py",), ADMIN),
-    Feature("Restarts: groups go on", ("test_group_restarts.py",), RESTARTS),
-    Feature("Restarts: producers and consumers go on", ("test_reconnect.py",), RESTARTS),
+# Producers
+RECORDS = Feature("Records: keys, headers, timestamps, five compressions", ("test_records.py",), PRODUCER)
+ACKS = Feature("Every acks, and 1 byte to 10 MB", ("test_producers.py",), PRODUCER)
+IDEMPOTENCE = Feature(
+    "Idempotent producer", ("test_producers.py::test_an_idempotent_producer_gets_consecutive_offsets",), PRODUCER
 )
-SPARK_FEATURES = (Feature("Batch and streaming, reads and writes, lost data", ("spark",), CONSUMER),)
+BATCHES = Feature("Batches: none, the largest, the broker's clock", ("test_batches.py",), PRODUCER)
+MANY_RECORDS = Feature("Batches of many records", ("test_batches.py::test_many_small_records_share_batches",), PRODUCER)
+CREATION = Feature("Topics that create themselves, and that do not", ("test_topic_creation.py",), PRODUCER)
+WAITING_FOR_TOPICS = Feature(
+    "Members that wait for a topic",
+    ("test_topic_creation.py::test_members_that_wait_for_a_topic_read_it_when_it_comes",),
+    GROUPS,
+)
+
+# Consumers
+OFFSETS = Feature("Offsets by place and by time, seek", ("test_offsets.py",), CONSUMER)
+MANY_OFFSETS = Feature(
+    "Offsets of several partitions at once",
+    ("test_offsets.py::test_the_offsets_of_several_partitions_are_found_in_one_question",),
+    CONSUMER,
+)
+PAUSE = Feature(
+    "Pause and resume",
+    ("test_consumers.py::test_nothing_comes_from_paused_partitions_until_they_are_resumed",),
+    CONSUMER,
+)
+RESETS = Feature("From the end, and after offsets out of range", ("test_consumers.py",), CONSUMER)
+OUT_OF_RANGE = Feature(
+    "Offsets out of range as errors",
+    ("test_consumers.py::test_an_offset_that_is_not_there_is_an_error_where_no_reset_is_wanted",),
+    CONSUMER,
+)
+
+# Groups
+LIFE, NEW_LIFE = of_groups("Groups: members come and go", "test_groups.py", "test_groups_java.py")
+MIGRATION = Feature(
+    "Groups move between the protocols",
+    ("test_group_mixtures.py::test_a_group_moves_to_the_consumer_protocol_and_back_member_by_member",),
+    NEW_GROUPS,
+)
+STATIC, NEW_STATIC = of_groups(
+    "Static members", "test_group_members.py::test_a_static_member_comes_back_without_disturbing_the_others"
+)
+KILLED, NEW_KILLED = of_groups(
+    "Killed members", "test_group_members.py::test_the_partitions_of_a_killed_member_move_when_its_session_ends"
+)
+PATTERNS, NEW_PATTERNS = of_groups(
+    "Subscription by pattern", "test_group_members.py::test_a_pattern_finds_the_topics_that_match_it"
+)
+BROKER_PATTERNS = Feature(
+    "Patterns that the broker matches, KIP-848",
+    ("test_group_members.py::test_a_pattern_that_the_broker_matches_finds_them_too",),
+    NEW_GROUPS,
+)
+COMMITS, NEW_COMMITS = of_groups(
+    "Commits of members", "test_group_offsets.py::test_a_member_commits_in_both_ways_and_the_next_one_goes_on"
+)
+LONE_COMMITS = Feature("Commits without a subscription", ("test_group_offsets.py",), GROUPS)
+
+# Administration
+TOPICS = Feature("Topics, their configuration, records, the cluster", ("test_admin.py", "test_cluster.py"), ADMIN)
+WATCHING_GROUPS = Feature("Groups listed and described, and their offsets", ("test_group_admin.py",), ADMIN)
+WATCHING_NEW_GROUPS = Feature(
+    "Groups of KIP-848 described",
+    ("test_group_admin.py::test_a_group_of_the_consumer_protocol_is_described_with_its_members",),
+    ADMIN,
+)
+ALTERING_OFFSETS = Feature(
+    "Offsets of groups altered",
+    ("test_group_admin.py::test_the_offsets_of_a_group_are_altered_while_nobody_is_in_it",),
+    ADMIN,
+)
+DELETING_OFFSETS = Feature(
+    "Offsets of groups deleted",
+    ("test_group_admin.py::test_offsets_are_deleted_for_topics_that_nobody_reads",),
+    ADMIN,
+)
+DELETING_GROUPS = Feature(
+    "Groups deleted", ("test_group_admin.py::test_a_group_is_deleted_when_its_last_member_has_left",), ADMIN
+)
+
+# Restarts
+GROUPS_GO_ON, NEW_GROUPS_GO_ON = of_groups(
+    "Restarts: groups go on",
+    "test_group_restarts.py::test_members_go_on_with_their_partitions_in_the_same_generation",
+    column=RESTARTS,
+)
+CLIENTS_GO_ON = Feature("Restarts: producers and consumers go on", ("test_reconnect.py",), RESTARTS)
+
+CLIENT_FEATURES = (
+    *(RECORDS, ACKS, IDEMPOTENCE, BATCHES, MANY_RECORDS, CREATION),
+    *(OFFSETS, MANY_OFFSETS, PAUSE, RESETS, OUT_OF_RANGE),
+    *(LIFE, STATIC, KILLED, PATTERNS, COMMITS, LONE_COMMITS, WAITING_FOR_TOPICS),
+    *(NEW_LIFE, MIGRATION, NEW_STATIC, NEW_KILLED, NEW_PATTERNS, BROKER_PATTERNS, NEW_COMMITS),
+    *(TOPICS, WATCHING_GROUPS, WATCHING_NEW_GROUPS, ALTERING_OFFSETS, DELETING_OFFSETS, DELETING_GROUPS),
+    *(GROUPS_GO_ON, NEW_GROUPS_GO_ON, CLIENTS_GO_ON),
+)
+SPARK_FEATURES = (Feature("Batch and streaming, reads and writes, lost data", ("spark",)),)
 BROKER_FEATURES = (
-    Feature("Kafka's own tools", ("test_kafka_tools.py", "test_group_tools.py", "test_tools_compared.py"), ""),
-    Feature("Files of one served by the other, both ways", ("test_files.py",), ""),
-    Feature("What is advertised works, at every version, and nothing else does", ("test_api_versions.py",), ""),
-    Feature("Raw requests, answered as by Apache Kafka", ("differential",), ""),
+    Feature("One group with members of every client", ("test_group_mixtures.py",)),
+    Feature(
+        "Static members removed from outside", ("test_group_admin.py::test_a_static_member_is_removed_from_outside",)
+    ),
+    Feature("No acknowledged commit lost in a restart", ("test_group_restarts.py",)),
+    Feature("Kafka's own tools", ("test_kafka_tools.py", "test_group_tools.py", "test_tools_compared.py")),
+    Feature("Files of one served by the other, both ways", ("test_files.py",)),
+    Feature("What is advertised works, at every version, and nothing else does", ("test_api_versions.py",)),
+    Feature("Raw requests, answered as by Apache Kafka", ("differential",)),
 )
 FEATURES = (*CLIENT_FEATURES, *SPARK_FEATURES, *BROKER_FEATURES)
+SPARK_TITLES = {"spark-4.0.0": "PySpark 4.0.0", "spark-3.5.7": "PySpark 3.5.7"}
 
 
 def features_of(test: str, consumer_protocol: bool) -> list[Feature]:

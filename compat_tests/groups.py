@@ -4,7 +4,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from compat_tests.harness import CLIENTS, Driver, Record
+from compat_tests.clients import Client, taking_part
+from compat_tests.features import Feature
+from compat_tests.harness import Driver, Record
 
 AGREE_SECONDS = 30  # on a machine that does much else; whoever leaves without a word is missed only after that
 PARTITIONS = 6
@@ -28,10 +30,29 @@ def new_protocol(client: str, assignor: str = "uniform") -> Kind:
     return Kind(client, {**NEW_PROTOCOL, "group.remote.assignor": assignor})
 
 
-def taking_part(kinds: dict[str, Kind]) -> dict[str, Kind]:
-    """Without the clients that are left out of this run."""
-    absent = {client.name for client in CLIENTS if not client.in_this_run}
-    return {name: kind for name, kind in kinds.items() if kind.client not in absent}
+def kind_of(client: Client, feature: Feature) -> Kind:
+    """With the assignor that comes first, in the protocol that the feature is about."""
+    if feature.consumer_protocol:
+        return new_protocol(client.name, client.remote_assignors[0])
+    return classic(client.name, client.assignors[0])
+
+
+def kinds(*features: Feature) -> dict[str, Kind]:
+    """Of every client in every protocol that is not left out, by names for tests."""
+    return {
+        f"{client.name} consumer protocol" if feature.consumer_protocol else client.name: kind_of(client, feature)
+        for feature in features
+        for client in taking_part(feature)
+    }
+
+
+def lives(client: Client) -> dict[str, Kind]:
+    """Every way in which a client can be a member, by names for tests."""
+    old = {f"{client.name} {assignor}": classic(client.name, assignor) for assignor in client.assignors}
+    new = {
+        f"{client.name} consumer protocol {name}": new_protocol(client.name, name) for name in client.remote_assignors
+    }
+    return {**old, **new}
 
 
 class Member:

@@ -42,8 +42,8 @@ A driver is a program that reads one JSON request per line and answers each with
     anything that fails -> {"error": class or name, "message"}; what a client does not have -> {"error": "unsupported"}
 
 A record is {"partition", "key", "value", "headers": [[name, value]], "timestamp"}; keys and values are base64 or null.
-A new client is one file in drivers/ and one row of CLIENTS. Nothing here imports the broker: it is started through its
-command line, and BROKER=kafka puts Apache Kafka in its place, so that a wrong test cannot pass for compatibility.
+A new client is one file in drivers/ and one row of clients.py. Nothing here imports the broker: it is started through
+its command line, and BROKER=kafka puts Apache Kafka in its place, so that a wrong test cannot pass for compatibility.
 """
 
 import base64
@@ -52,16 +52,13 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from compat_tests.brokers import CACHE, JVM_OPTIONS, KAFKA_LIBS, ROOT, close_pipes, end
-
-DRIVERS = ROOT / "compat_tests" / "drivers"
-KAFKA_PYTHON_2 = CACHE / "kafka-python-2.3.3"
+from compat_tests.brokers import close_pipes, end
+from compat_tests.clients import Client
 
 ANSWER_SECONDS = 90
 
@@ -73,97 +70,6 @@ class Record(NamedTuple):
     timestamp: int | None = None
     partition: int = 0
     offset: int | None = None
-
-
-class Client(NamedTuple):
-    name: str
-    command: tuple[str, ...]
-    needs: tuple[str | Path, ...] = ()  # system commands, and what `make setup` fetched
-    environment: tuple[tuple[str, str], ...] = ()
-    everyday: bool = True  # the others take part where COMPAT=full is set
-    admin: bool = True
-    library: bool = True  # not so kcat: it is a command, of which nothing lives on between two requests
-    idempotent: bool = True
-    sets_timestamps: bool = True
-    sends_null_headers: bool = True
-    tells_offsets: bool = True
-    consumers_create_topics: bool = True  # by asking for their metadata, where the broker allows it
-    tells_out_of_range: bool = True  # or can be told to, instead of going on somewhere else
-
-    @property
-    def in_this_run(self) -> bool:
-        return self.everyday or os.environ.get("COMPAT") == "full"
-
-
-def python_driver(name: str) -> tuple[str, ...]:
-    return (sys.executable, str(DRIVERS / name))
-
-
-def java_client(name: str, version: str, libs: Path) -> Client:
-    classes = CACHE / f"driver-{version}"
-    command = ("java", *JVM_OPTIONS, "-Xmx512m", "-cp", f"{classes}:{libs}/*", "Driver")
-    return Client(name, command, needs=("java", classes, libs))
-
-
-def go_client(name: str, program: str, *arguments: str, creates_topics: bool = True) -> Client:
-    binary = CACHE / "driver-go" / program
-    return Client(
-        name,
-        (str(binary), *arguments),
-        needs=(binary,),
-        everyday=False,
-        consumers_create_topics=creates_topics,
-    )
-
-
-CLIENTS = (
-    Client("kafka-python-3", python_driver("kafka_python_client.py"), sends_null_headers=False),
-    Client(
-        "kafka-python-2",
-        python_driver("kafka_python_client.py"),
-        needs=(KAFKA_PYTHON_2,),
-        environment=(("PYTHONPATH", str(KAFKA_PYTHON_2)),),
-        sends_null_headers=False,
-    ),
-    Client("aiokafka", python_driver("aiokafka_client.py")),
-    Client("confluent-kafka", python_driver("confluent_client.py"), consumers_create_topics=False),
-    java_client("java-3.9", "3.9.0", CACHE / "kafka-clients-3.9.0" / "libs"),
-    java_client("java-4.3", "4.3.0", KAFKA_LIBS),
-    Client(
-        "kcat",
-        python_driver("kcat_client.py"),
-        needs=("kcat",),
-        admin=False,
-        library=False,
-        sets_timestamps=False,
-        tells_offsets=False,
-        consumers_create_topics=False,
-    ),
-    go_client("franz-go", "franz-go", creates_topics=False),
-    go_client("sarama", "sarama"),  # the versions that it uses unless told otherwise
-    go_client("sarama-max", "sarama", "max"),  # the newest that it knows
-    Client(
-        "kafkajs",
-        ("node", str(DRIVERS / "kafkajs" / "driver.js")),
-        needs=("node", CACHE / "driver-kafkajs"),
-        environment=(("NODE_PATH", str(CACHE / "driver-kafkajs" / "node_modules")),),
-        everyday=False,
-        sends_null_headers=False,  # it takes the length of every value
-        tells_out_of_range=False,  # its offsets are always reset, to one end or the other
-    ),
-)
-
-
-# Only joins groups: Kafka's own consumer for tests of brokers.
-VERIFIABLE_CONSUMER = Client(
-    "verifiable-consumer",
-    (
-        *python_driver("verifiable_consumer.py"),
-        *("java", *JVM_OPTIONS, "-cp", f"{KAFKA_LIBS}/*", "org.apache.kafka.tools.VerifiableConsumer"),
-    ),
-    needs=("java", KAFKA_LIBS),
-    admin=False,
-)
 
 
 class DriverError(Exception):

@@ -6,15 +6,16 @@ say which clients a test is about, and the controller, which hears of all tests,
 
 import json
 import os
-import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from compat_tests.brokers import ROOT
+from compat_tests.clients import CLIENTS
 from compat_tests.groups import Kind
-from compat_tests.harness import CLIENTS, ROOT
+from compat_tests.sources import sources
 
 NAMES = [client.name for client in CLIENTS]
 ABOUT = "compat"
@@ -63,7 +64,13 @@ def speaks_consumer_protocol(value: Any) -> bool:
 class Recorder:
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.about = {"broker": os.environ.get("BROKER", "barnabas"), "date": today(), "sources": sources()}
         self.tests: dict[str, dict[str, Any]] = {}
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """With --collect-only, what there is to be said."""
+        if session.config.getoption("collectonly"):
+            self.tests = {item.nodeid: {"outcome": "collected", **about(item)} for item in session.items}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A test is what its worst part is: set-up, call or tear-down."""
@@ -76,8 +83,8 @@ class Recorder:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         half = self.path.with_suffix(".part")
         rows = ",\n".join(f" {json.dumps(name)}: {json.dumps(entry)}" for name, entry in sorted(self.tests.items()))
-        about = json.dumps({"broker": os.environ.get("BROKER", "barnabas"), "date": today(), "commit": commit()})
-        half.write_text(f'{{"about": {about},\n"tests": {{\n{rows}\n}}}}\n')  # a line each: a change can be read
+        # A line each, so that a change can be read.
+        half.write_text(f'{{"about": {json.dumps(self.about)},\n"tests": {{\n{rows}\n}}}}\n')
         half.rename(self.path)
 
 
@@ -89,8 +96,3 @@ def reason_of(report: pytest.TestReport) -> str:
 
 def today() -> str:
     return datetime.now(UTC).date().isoformat()
-
-
-def commit() -> str:
-    asked = subprocess.run(["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT, capture_output=True, text=True)
-    return asked.stdout.strip()

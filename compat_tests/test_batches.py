@@ -5,7 +5,9 @@ import time
 import pytest
 
 from compat_tests.brokers import Broker
+from compat_tests.clients import names
 from compat_tests.conftest import Drivers
+from compat_tests.features import MANY_RECORDS
 from compat_tests.harness import Driver, DriverError, Record
 from compat_tests.segments import record_counts_in
 
@@ -22,16 +24,17 @@ def test_no_records_are_no_batch(client: Driver, drivers: Drivers) -> None:
     assert client.offsets(topic)["end"] == 0
 
 
-def test_many_small_records_share_batches(library: Driver, drivers: Drivers, broker: Broker) -> None:
-    topic = f"many-{library.client.name}"
+@pytest.mark.parametrize("client", names(MANY_RECORDS), indirect=True)
+def test_many_small_records_share_batches(client: Driver, drivers: Drivers, broker: Broker) -> None:
+    topic = f"many-{client.client.name}"
     drivers["kafka-python-3"].ask("create_topic", topic=topic, partitions=1, configs={})
     sent = [Record(value=b"%d" % number) for number in range(MANY)]
-    assert library.produce(topic, sent, idempotence=True, compression="lz4") == list(range(MANY))
+    assert client.produce(topic, sent, idempotence=True, compression="lz4") == list(range(MANY))
     counts = record_counts_in((broker.data_dir / f"{topic}-0" / f"{0:020}.log").read_bytes())
     assert sum(counts) == MANY
     assert len(counts) <= MANY / 10
     middle = MANY // 2 + 1
-    read = library.consume(topic, MANY - middle, start={"offset": middle})
+    read = client.consume(topic, MANY - middle, start={"offset": middle})
     assert [(record.offset, record.value) for record in read] == [(n, b"%d" % n) for n in range(middle, MANY)]
 
 

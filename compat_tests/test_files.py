@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from compat_tests.brokers import Broker
+from compat_tests.clients import CLIENTS
 from compat_tests.conftest import require
 from compat_tests.differential.sides import Side
-from compat_tests.harness import CLIENTS, Driver
+from compat_tests.harness import Driver
 from compat_tests.moved_groups import GROUPS, TOPIC, consume, consumer_of, seen, write_groups
 from compat_tests.moved_groups import SETTINGS as GROUP_SETTINGS
 from compat_tests.moved_partitions import SETTINGS as CLEANER_SETTINGS

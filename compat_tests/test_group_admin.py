@@ -4,17 +4,20 @@ from typing import Any
 
 import pytest
 
-from compat_tests.conftest import Drivers, names
+from compat_tests.clients import names, taking_part
+from compat_tests.conftest import Drivers
+from compat_tests.features import (
+    ALTERING_OFFSETS,
+    DELETING_GROUPS,
+    DELETING_OFFSETS,
+    WATCHING_GROUPS,
+    WATCHING_NEW_GROUPS,
+)
 from compat_tests.groups import Group, Topic, classic, eventually, new_protocol
-from compat_tests.harness import CLIENTS, Driver, DriverError
+from compat_tests.harness import Driver, DriverError
 
-NAMES = names(client for client in CLIENTS if client.admin)
-# What the others' admin clients do not have.
-DELETE_GROUPS = [name for name in NAMES if name != "aiokafka"]
-ALTER_OFFSETS = [name for name in NAMES if name not in ("kafka-python-2", "aiokafka")]
-DELETE_OFFSETS = [name for name in NAMES if name not in ("kafka-python-2", "aiokafka", "confluent-kafka", "kafkajs")]
-DESCRIBE_CONSUMER_GROUPS = [name for name in NAMES if name in ("confluent-kafka", "java-3.9", "java-4.3", "franz-go")]
-TOLD_WHAT_IS_UNKNOWN = [name for name in NAMES if name in ("kafka-python-3", "java-4.3", "franz-go")]  # by version 6
+NAMES = names(WATCHING_GROUPS)
+TOLD_WHAT_IS_UNKNOWN = [client.name for client in taking_part(WATCHING_GROUPS) if client.tells_unknown_groups]
 
 UNKNOWN_GROUP = r"(?i)group.?id.?not.?found|not found|does not exist|dead"
 NOT_EMPTY = r"(?i)non.?empty|not empty"
@@ -56,7 +59,7 @@ def test_a_group_is_listed_and_described_with_its_members(watcher: Driver, group
     }
 
 
-@pytest.mark.parametrize("watcher", DESCRIBE_CONSUMER_GROUPS, indirect=True)
+@pytest.mark.parametrize("watcher", names(WATCHING_NEW_GROUPS), indirect=True)
 def test_a_group_of_the_consumer_protocol_is_described_with_its_members(
     watcher: Driver, group: Group, topic: Topic
 ) -> None:
@@ -89,7 +92,7 @@ def test_the_offsets_of_a_group_are_listed(watcher: Driver, group: Group, topic:
     assert watcher.ask("group_offsets", group="nobody-was-ever-here") == {"offsets": []}
 
 
-@pytest.mark.parametrize("watcher", ALTER_OFFSETS, indirect=True)
+@pytest.mark.parametrize("watcher", names(ALTERING_OFFSETS), indirect=True)
 def test_the_offsets_of_a_group_are_altered_while_nobody_is_in_it(watcher: Driver, group: Group, topic: Topic) -> None:
     topic.write()
     watcher.ask("alter_group_offsets", group=group.name, offsets=[offset(topic, p, 4) for p in range(topic.partitions)])
@@ -101,7 +104,7 @@ def test_the_offsets_of_a_group_are_altered_while_nobody_is_in_it(watcher: Drive
         watcher.ask("alter_group_offsets", group=group.name, offsets=[offset(topic, 0, 0)])
 
 
-@pytest.mark.parametrize("watcher", DELETE_OFFSETS, indirect=True)
+@pytest.mark.parametrize("watcher", names(DELETING_OFFSETS), indirect=True)
 def test_offsets_are_deleted_for_topics_that_nobody_reads(watcher: Driver, group: Group, topic: Topic) -> None:
     consumer = group.join(classic("kafka-python-3", "range"), assign=[(topic.name, 0)], commits=False)
     consumer.commit(offset(topic, 0, 3), offset(topic, 1, 4))
@@ -117,7 +120,7 @@ def test_offsets_are_deleted_for_topics_that_nobody_reads(watcher: Driver, group
         watcher.ask("delete_group_offsets", group="nobody-was-ever-here", partitions=[(topic.name, 1)])
 
 
-@pytest.mark.parametrize("watcher", DELETE_GROUPS, indirect=True)
+@pytest.mark.parametrize("watcher", names(DELETING_GROUPS), indirect=True)
 def test_a_group_is_deleted_when_its_last_member_has_left(watcher: Driver, group: Group, topic: Topic) -> None:
     topic.write()
     group.join(classic("kafka-python-3", "range"), topic.name)

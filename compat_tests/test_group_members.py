@@ -4,30 +4,19 @@ from collections.abc import Callable
 
 import pytest
 
+from compat_tests.clients import taking_part
 from compat_tests.conftest import Drivers
-from compat_tests.groups import Group, Kind, Topic, classic, eventually, new_protocol, taking_part
+from compat_tests.features import BROKER_PATTERNS, KILLED, NEW_KILLED, NEW_PATTERNS, NEW_STATIC, PATTERNS, STATIC
+from compat_tests.groups import Group, Kind, Topic, eventually, kind_of, kinds
 from compat_tests.harness import Driver
 
-STATIC = {
-    "kafka-python-3": classic("kafka-python-3", "range"),
-    "kafka-python-2": classic("kafka-python-2", "range"),
-    "aiokafka": classic("aiokafka", "range"),
-    "confluent": classic("confluent-kafka", "range"),
-    "confluent consumer protocol": new_protocol("confluent-kafka"),
-    "java-3.9": classic("java-3.9", "range"),
-    "java-3.9 consumer protocol": new_protocol("java-3.9"),
-    "java-4.3": classic("java-4.3", "cooperative-sticky"),
-    "java-4.3 consumer protocol": new_protocol("java-4.3"),
-    # Not with the consumer protocol: it leaves without the name that its place is kept under, which no broker accepts.
-    "franz-go": classic("franz-go", "cooperative-sticky"),
-    "sarama": classic("sarama", "range"),
-    "sarama-max": classic("sarama-max", "range"),
-}
-# Fenced members that do not tell their application: one stops its heartbeats, the other joins again and again.
-KEEP_IT_TO_THEMSELVES = ("kafka-python-3", "aiokafka")
+STATIC_MEMBERS = kinds(STATIC, NEW_STATIC)
+KILLED_MEMBERS = kinds(KILLED, NEW_KILLED)
+MATCHING_CLIENTS = kinds(PATTERNS, NEW_PATTERNS)
+MATCHED_BY_THE_BROKER = {client.name: kind_of(client, NEW_PATTERNS) for client in taking_part(BROKER_PATTERNS)}
 
 
-@pytest.mark.parametrize("kind", taking_part(STATIC).values(), ids=taking_part(STATIC))
+@pytest.mark.parametrize("kind", STATIC_MEMBERS.values(), ids=STATIC_MEMBERS)
 def test_a_static_member_comes_back_without_disturbing_the_others(kind: Kind, group: Group, topic: Topic) -> None:
     away = group.join(kind, topic.name, settings={"group.instance.id": "one"})
     other = group.join(kind, topic.name, settings={"group.instance.id": "two"})
@@ -41,7 +30,7 @@ def test_a_static_member_comes_back_without_disturbing_the_others(kind: Kind, gr
     topic.write()
     group.wait_until_read(topic.written)
 
-    if kind.client in KEEP_IT_TO_THEMSELVES:
+    if not other.driver.client.tells_when_fenced:
         return
     intruder = group.join(kind, topic.name, settings={"group.instance.id": "two"})
     # The classic protocol believes the newcomer, the consumer protocol the one who is there.
@@ -50,19 +39,7 @@ def test_a_static_member_comes_back_without_disturbing_the_others(kind: Kind, gr
     assert "instance" in error.lower() or "fenced" in error.lower(), error
 
 
-KILLED = {
-    "kafka-python-3": classic("kafka-python-3", "range"),
-    "aiokafka": classic("aiokafka", "range"),
-    "confluent cooperative": classic("confluent-kafka", "cooperative-sticky"),
-    "confluent consumer protocol": new_protocol("confluent-kafka"),
-    "franz-go": classic("franz-go", "range"),
-    "franz-go consumer protocol": new_protocol("franz-go"),
-    "sarama": classic("sarama", "range"),
-    "kafkajs": classic("kafkajs", "roundrobin"),
-}
-
-
-@pytest.mark.parametrize("kind", taking_part(KILLED).values(), ids=taking_part(KILLED))
+@pytest.mark.parametrize("kind", KILLED_MEMBERS.values(), ids=KILLED_MEMBERS)
 def test_the_partitions_of_a_killed_member_move_when_its_session_ends(
     kind: Kind, group: Group, topic: Topic, another: Callable[[str], Driver], drivers: Drivers
 ) -> None:
@@ -84,44 +61,41 @@ def test_the_partitions_of_a_killed_member_move_when_its_session_ends(
     group.wait_until_read(topic.written)
 
 
-CLIENT_MATCHES = {
-    "kafka-python-3": classic("kafka-python-3", "range"),
-    "kafka-python-2": classic("kafka-python-2", "range"),
-    "aiokafka": classic("aiokafka", "range"),
-    "confluent": classic("confluent-kafka", "cooperative-sticky"),
-    "kcat": classic("kcat", "range"),
-    "java-3.9": classic("java-3.9", "range"),
-    "java-4.3 consumer protocol": new_protocol("java-4.3"),
-    "franz-go": classic("franz-go", "range"),
-    "kafkajs": classic("kafkajs", "roundrobin"),
-}
-BROKER_MATCHES = {
-    "franz-go, matched by the broker": new_protocol("franz-go"),
-    "java-4.3, matched by the broker": new_protocol("java-4.3"),
-    "confluent, matched by the broker": new_protocol("confluent-kafka"),
-}
-PATTERNS = {
-    **{name: (kind, False) for name, kind in taking_part(CLIENT_MATCHES).items()},
-    **{name: (kind, True) for name, kind in taking_part(BROKER_MATCHES).items()},
-}
-# kafka-python narrows what it asks for to what has matched before; kafkajs looks once, when it subscribes.
-LOOK_ONLY_ONCE = ("kafka-python-3", "kafka-python-2", "kafkajs")
+class Matches:
+    """Two topics that a pattern is to find, with records in them, and one that it is not."""
+
+    def __init__(self, writer: Driver, prefix: str) -> None:
+        self.writer = writer
+        self.prefix = prefix
+        self.pattern = f"^{prefix}-m.*"
+        self.topics = [self.another(number) for number in (1, 2)]
+        for topic in (*self.topics, Topic(writer, f"{prefix}-does-not", 2)):
+            topic.write()
+
+    def another(self, number: int) -> Topic:
+        return Topic(self.writer, f"{self.prefix}-matches-{number}", 2)
+
+    def are_read_by(self, group: Group) -> None:
+        group.wait_until_shared(*(topic.name for topic in self.topics), partitions=2)
+        group.wait_until_read(record for topic in self.topics for record in topic.written)
 
 
-@pytest.mark.parametrize(("kind", "broker_matches"), PATTERNS.values(), ids=PATTERNS)
-def test_a_pattern_finds_the_topics_that_match_it(
-    kind: Kind, broker_matches: bool, group: Group, drivers: Drivers
-) -> None:
-    writer = drivers["kafka-python-3"]
-    first, second = (Topic(writer, f"{group.name}-matches-{number}", 2) for number in (1, 2))
-    other = Topic(writer, f"{group.name}-does-not", 2)
-    for topic in (first, second, other):
-        topic.write()
+@pytest.fixture
+def matches(drivers: Drivers, group: Group) -> Matches:
+    return Matches(drivers["kafka-python-3"], group.name)
+
+
+@pytest.mark.parametrize("kind", MATCHING_CLIENTS.values(), ids=MATCHING_CLIENTS)
+def test_a_pattern_finds_the_topics_that_match_it(kind: Kind, group: Group, matches: Matches) -> None:
+    members = [group.join(kind, pattern=matches.pattern) for _ in range(2)]
+    matches.are_read_by(group)
+    if members[0].driver.client.looks_again_for_topics:
+        matches.topics.append(matches.another(3))
+        matches.are_read_by(group)
+
+
+@pytest.mark.parametrize("kind", MATCHED_BY_THE_BROKER.values(), ids=MATCHED_BY_THE_BROKER)
+def test_a_pattern_that_the_broker_matches_finds_them_too(kind: Kind, group: Group, matches: Matches) -> None:
     for _ in range(2):
-        group.join(kind, pattern=f"^{group.name}-m.*", broker_matches=broker_matches)
-    group.wait_until_shared(first.name, second.name, partitions=2)
-    group.wait_until_read(first.written + second.written)
-
-    if not broker_matches and kind.client not in LOOK_ONLY_ONCE:  # a broker looks again only after ten seconds
-        third = Topic(writer, f"{group.name}-matches-3", 2)
-        group.wait_until_shared(first.name, second.name, third.name, partitions=2)
+        group.join(kind, pattern=matches.pattern, broker_matches=True)
+    matches.are_read_by(group)  # it would look for new ones only after ten seconds

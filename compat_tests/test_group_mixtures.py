@@ -2,13 +2,14 @@
 
 import pytest
 
-from compat_tests.conftest import Drivers, names
-from compat_tests.groups import Group, Kind, Topic, classic, new_protocol, taking_part
-from compat_tests.harness import CLIENTS
+from compat_tests.clients import COOPERATIVE, RANGE, names, taking_part
+from compat_tests.conftest import Drivers
+from compat_tests.features import LIFE, MIGRATION
+from compat_tests.groups import Group, Kind, Topic, classic, new_protocol
 
 
 def test_clients_of_all_kinds_share_one_group(group: Group, drivers: Drivers) -> None:
-    members = names(CLIENTS)
+    members = names(LIFE)
     topic = Topic(drivers["kafka-python-3"], group.name, 2 * len(members))
     for client in members:
         group.join(classic(client, "range"), topic.name)
@@ -19,16 +20,14 @@ def test_clients_of_all_kinds_share_one_group(group: Group, drivers: Drivers) ->
 
 
 MIGRATIONS = {
-    "java-4.3, range": (classic("java-4.3", "range"), new_protocol("java-4.3", "range")),
-    "java-4.3, cooperative": (classic("java-4.3", "cooperative-sticky"), new_protocol("java-4.3")),
-    "java-3.9, eager": (classic("java-3.9", "sticky"), new_protocol("java-3.9")),
-    "confluent": (classic("confluent-kafka", "cooperative-sticky"), new_protocol("confluent-kafka")),
-    "franz-go": (classic("franz-go", "cooperative-sticky"), new_protocol("franz-go")),
+    f"{client.name} {assignor}": (classic(client.name, assignor), new_protocol(client.name, client.remote_assignors[0]))
+    for client in taking_part(MIGRATION)
+    for assignor in client.assignors
+    if assignor in (RANGE, COOPERATIVE)  # an eager one and one that is not
 }
-TAKING_PART = taking_part({name: old for name, (old, _) in MIGRATIONS.items()})
 
 
-@pytest.mark.parametrize(("old", "new"), [MIGRATIONS[name] for name in TAKING_PART], ids=TAKING_PART)
+@pytest.mark.parametrize(("old", "new"), MIGRATIONS.values(), ids=MIGRATIONS)
 def test_a_group_moves_to_the_consumer_protocol_and_back_member_by_member(
     old: Kind, new: Kind, group: Group, topic: Topic, drivers: Drivers
 ) -> None:

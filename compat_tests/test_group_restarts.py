@@ -4,30 +4,18 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
+from typing import Any
 
 import pytest
 
 from compat_tests.conftest import Drivers, Restartable
-from compat_tests.groups import Group, Member, Topic, classic, eventually, new_protocol, taking_part
+from compat_tests.features import GROUPS_GO_ON, NEW_GROUPS_GO_ON
+from compat_tests.groups import Group, Kind, Member, Topic, classic, eventually, kinds
 from compat_tests.harness import DriverError
 
 # Longer than any broker takes to come back, so that nobody needs to join again.
 SESSION = {"session.timeout.ms": 120_000}
-# Not among them: kcat, which ends when its last connection is gone, and kafkajs, which joins as somebody else then.
-KINDS = {
-    "kafka-python-3": classic("kafka-python-3", "range", **SESSION),
-    "kafka-python-2": classic("kafka-python-2", "range", **SESSION),
-    "aiokafka": classic("aiokafka", "range", **SESSION),
-    "confluent": classic("confluent-kafka", "range", **SESSION),
-    "confluent consumer protocol": new_protocol("confluent-kafka"),
-    "java-3.9 consumer protocol": new_protocol("java-3.9"),
-    # By default it forgets all metadata while nobody answers, and then joins again because of what is new in it.
-    "java-4.3": classic("java-4.3", "cooperative-sticky", **SESSION, **{"metadata.recovery.strategy": "none"}),
-    "java-4.3 consumer protocol": new_protocol("java-4.3"),
-    # Neither franz-go nor sarama with the classic protocol: refused a connection, they join again in a new generation.
-    "franz-go consumer protocol": new_protocol("franz-go"),
-}
-TAKING_PART = taking_part(KINDS)
+KINDS = kinds(GROUPS_GO_ON, NEW_GROUPS_GO_ON)
 
 
 @pytest.fixture(scope="module")
@@ -44,16 +32,23 @@ def own_drivers(restartable: Restartable, tmp_path_factory: pytest.TempPathFacto
     drivers.stop()
 
 
+def settings_of(drivers: Drivers, kind: Kind) -> dict[str, Any]:
+    """In the consumer protocol, the broker says how long a session is."""
+    is_classic = "group.protocol" not in kind.settings
+    return {**SESSION, **drivers[kind.client].client.settings_to_stay} if is_classic else {}
+
+
 class Crowd:
     """A group of every kind on one topic, so that one restart is the test of them all."""
 
     def __init__(self, drivers: Drivers, name: str) -> None:
         self.admin = drivers["java-4.3"]  # it waits until the coordinator has loaded its groups
         self.topic = Topic(drivers["kafka-python-3"], name)
-        self.groups = {kind: Group(drivers.__getitem__, f"{name} {kind}") for kind in TAKING_PART}
+        self.groups = {kind: Group(drivers.__getitem__, f"{name} {kind}") for kind in KINDS}
         for kind, group in self.groups.items():
+            settings = settings_of(drivers, KINDS[kind])
             for _ in range(2):
-                group.join(KINDS[kind], self.topic.name)
+                group.join(KINDS[kind], self.topic.name, settings=settings)
         self.topic.write()
         for group in self.groups.values():
             group.wait_until_shared(self.topic.name)
@@ -77,7 +72,7 @@ def restarted(request: pytest.FixtureRequest, restartable: Restartable, own_driv
         group.leave()
 
 
-@pytest.mark.parametrize("kind", TAKING_PART)
+@pytest.mark.parametrize("kind", KINDS)
 def test_members_go_on_with_their_partitions_in_the_same_generation(restarted: Crowd, kind: str) -> None:
     group = restarted.groups[kind]
     group.wait_until_read(restarted.topic.written)

@@ -1,24 +1,15 @@
 """The life of a group with both Java clients, every assignor and both protocols; apart, to spread the time."""
 
-from collections.abc import Callable
-
 import pytest
 
-from compat_tests.groups import Group, Kind, Topic, classic, live, new_protocol
+from compat_tests.clients import taking_part
+from compat_tests.features import LIFE
+from compat_tests.groups import Group, Kind, Topic, live, lives
 
-KINDS = {
-    "range": lambda client: classic(client, "range"),
-    "round robin": lambda client: classic(client, "roundrobin"),
-    "sticky": lambda client: classic(client, "sticky"),
-    "cooperative": lambda client: classic(client, "cooperative-sticky"),
-    "consumer protocol, uniform": lambda client: new_protocol(client, "uniform"),
-    "consumer protocol, range": lambda client: new_protocol(client, "range"),
-}
+JAVA = [client for client in taking_part(LIFE) if client.name.startswith("java")]
+KINDS = {name: kind for client in JAVA for name, kind in lives(client).items()}
 
 
-@pytest.mark.parametrize("client", ["java-3.9", "java-4.3"])  # they speak versions 0 and 1 of the consumer protocol
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_members_share_a_topic_as_they_come_and_go(
-    kind: Callable[[str], Kind], client: str, group: Group, topic: Topic
-) -> None:
-    live(group, kind(client), topic)
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)  # they speak versions 0 and 1 of the consumer protocol
+def test_members_share_a_topic_as_they_come_and_go(kind: Kind, group: Group, topic: Topic) -> None:
+    live(group, kind, topic)

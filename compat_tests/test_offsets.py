@@ -4,7 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from compat_tests.clients import names
 from compat_tests.conftest import Drivers
+from compat_tests.features import MANY_OFFSETS
 from compat_tests.harness import Driver, Record
 
 TOPIC = "offsets"
@@ -85,12 +87,11 @@ def several(drivers: Drivers, now_ms: int) -> str:
     return topic
 
 
-def test_the_offsets_of_several_partitions_are_found_in_one_question(
-    library: Driver, several: str, now_ms: int
-) -> None:
+@pytest.mark.parametrize("client", names(MANY_OFFSETS), indirect=True)
+def test_the_offsets_of_several_partitions_are_found_in_one_question(client: Driver, several: str, now_ms: int) -> None:
     def listed(timestamp: int) -> list[int | None]:
         where = {"topic": several, "partitions": [2, 0, 1], "timestamp": timestamp}
-        offsets: list[int | None] = library.ask("list_offsets", **where)["offsets"]
+        offsets: list[int | None] = client.ask("list_offsets", **where)["offsets"]
         return offsets
 
     assert listed(EARLIEST) == [3, 0, 0]

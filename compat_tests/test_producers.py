@@ -4,11 +4,13 @@ import itertools
 
 import pytest
 
-from compat_tests.conftest import Drivers, names
-from compat_tests.harness import CLIENTS, Driver, Record
+from compat_tests.clients import names
+from compat_tests.conftest import Drivers
+from compat_tests.features import ACKS
+from compat_tests.harness import Driver, Record
 
 SIZES_BYTES = (1, 100, 10_000, 1_000_000, 10_000_000)
-NAMES = names(CLIENTS)
+NAMES = names(ACKS)
 
 
 def numbered(count: int) -> list[Record]:

@@ -9,11 +9,13 @@ from typing import NamedTuple
 
 import pytest
 
-from compat_tests.conftest import Drivers, Restartable, names
+from compat_tests.clients import names
+from compat_tests.conftest import Drivers, Restartable
+from compat_tests.features import CLIENTS_GO_ON
 from compat_tests.groups import eventually
-from compat_tests.harness import CLIENTS, Driver, Record, decoded, encoded
+from compat_tests.harness import Driver, Record, decoded, encoded
 
-NAMES = names(client for client in CLIENTS if client.library)
+NAMES = names(CLIENTS_GO_ON)
 ROUND = 50
 TIMEOUT_MS = 60_000
 

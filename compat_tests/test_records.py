@@ -5,8 +5,10 @@ from typing import NamedTuple
 import pytest
 
 from compat_tests.brokers import Broker
-from compat_tests.conftest import Drivers, names
-from compat_tests.harness import CLIENTS, Driver, Record
+from compat_tests.clients import names
+from compat_tests.conftest import Drivers
+from compat_tests.features import RECORDS as RECORDS_OF_ALL
+from compat_tests.harness import Driver, Record
 from compat_tests.segments import COMPRESSIONS, compressions_in
 
 # One partition per compression; each row says what it is there for.
@@ -32,7 +34,7 @@ class Written(NamedTuple):
     records: list[Record]  # as every reader must see them
 
 
-@pytest.fixture(scope="module", params=names(CLIENTS))
+@pytest.fixture(scope="module", params=names(RECORDS_OF_ALL))
 def written(request: pytest.FixtureRequest, drivers: Drivers, now_ms: int) -> Written:
     """All records under all compressions, written once by each client."""
     writer, topic = drivers[request.param], f"written-by-{request.param}"

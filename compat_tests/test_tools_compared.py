@@ -9,8 +9,9 @@ import os
 import pytest
 
 from compat_tests.brokers import BROKERS
+from compat_tests.clients import CLIENTS
 from compat_tests.conftest import require
-from compat_tests.harness import CLIENTS, Driver
+from compat_tests.harness import Driver
 from compat_tests.not_served import APIS_NOT_SERVED
 from compat_tests.tools.cluster_tables import CLUSTERS
 from compat_tests.tools.data_tables import DATA, FILES

@@ -7,14 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from compat_tests.brokers import Broker
-from compat_tests.conftest import Drivers, names, start_broker
+from compat_tests.clients import names, taking_part
+from compat_tests.conftest import Drivers, start_broker
+from compat_tests.features import CREATION, WAITING_FOR_TOPICS
 from compat_tests.groups import Group, Topic, classic, eventually
-from compat_tests.harness import CLIENTS, Driver, DriverError, Record
+from compat_tests.harness import Driver, DriverError, Record
 
 # kafka-python and the Java clients only know that they did not hear of the topic in time.
 UNKNOWN_TOPIC = r"(?i)unknown.?topic|not present in metadata|failed to update metadata"
 PATIENCE_MS = 1_500
-LIBRARIES = [client for client in CLIENTS if client.library]
+NAMES = names(CREATION)
+CREATORS = [client.name for client in taking_part(CREATION) if client.consumers_create_topics]
 
 
 def refusal(driver: Driver) -> str:
@@ -35,7 +38,7 @@ def reading(driver: Driver) -> str:
     return f"read {records}" if records else ""
 
 
-@pytest.mark.parametrize("name", names(client for client in LIBRARIES if client.consumers_create_topics))
+@pytest.mark.parametrize("name", CREATORS)
 def test_a_consumer_creates_the_topic_that_it_subscribes_to(name: str, group: Group, drivers: Drivers) -> None:
     admin, topic = drivers["confluent-kafka"], f"{group.name}-topic"
     group.join(classic(name, "range"), topic)
@@ -45,7 +48,7 @@ def test_a_consumer_creates_the_topic_that_it_subscribes_to(name: str, group: Gr
     group.wait_until_read([(topic, 0, 0)])
 
 
-@pytest.mark.parametrize("name", names(client for client in CLIENTS if not client.consumers_create_topics))
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in CREATORS])
 def test_a_consumer_that_does_not_ask_for_it_creates_nothing(name: str, drivers: Drivers) -> None:
     reading(drivers[name])
     assert f"refused-{name}" not in drivers["kafka-python-3"].ask("list_topics")["topics"]
@@ -63,10 +66,10 @@ class Refused:
     """All clients at once, because each of them waits until its time is up."""
 
     def __init__(self, drivers: Drivers, strict: Broker) -> None:
-        asked = [drivers[name].at(strict.bootstrap) for name in names(CLIENTS)]
+        asked = [drivers[name].at(strict.bootstrap) for name in NAMES]
         with ThreadPoolExecutor(len(asked)) as pool:
-            self.producers = dict(zip(names(CLIENTS), pool.map(refusal, asked)))
-            self.consumers = dict(zip(names(CLIENTS), pool.map(reading, asked)))
+            self.producers = dict(zip(NAMES, pool.map(refusal, asked)))
+            self.consumers = dict(zip(NAMES, pool.map(reading, asked)))
 
 
 @pytest.fixture(scope="module")
@@ -74,12 +77,12 @@ def refused(drivers: Drivers, strict: Broker) -> Refused:
     return Refused(drivers, strict)
 
 
-@pytest.mark.parametrize("name", names(CLIENTS))
+@pytest.mark.parametrize("name", NAMES)
 def test_a_producer_is_told_that_the_topic_is_unknown(refused: Refused, name: str) -> None:
     assert re.search(UNKNOWN_TOPIC, refused.producers[name])
 
 
-@pytest.mark.parametrize("name", names(CLIENTS))
+@pytest.mark.parametrize("name", NAMES)
 def test_a_consumer_of_an_unknown_topic_is_told_or_waits(refused: Refused, name: str) -> None:
     said = refused.consumers[name]
     assert said == "" or re.search(UNKNOWN_TOPIC, said)
@@ -90,12 +93,13 @@ def test_none_of_them_has_created_a_topic(refused: Refused, drivers: Drivers, st
     assert not [topic for topic in topics if topic.startswith("refused")]
 
 
+@pytest.mark.parametrize("client", names(WAITING_FOR_TOPICS), indirect=True)
 def test_members_that_wait_for_a_topic_read_it_when_it_comes(
-    library: Driver, group: Group, drivers: Drivers, strict: Broker
+    client: Driver, group: Group, drivers: Drivers, strict: Broker
 ) -> None:
     group.driver_of = lambda name: drivers[name].at(strict.bootstrap)
     name = f"{group.name}-topic"
-    group.join(classic(library.client.name, "range"), name)
+    group.join(classic(client.client.name, "range"), name)
     topic = Topic(drivers["kafka-python-3"].at(strict.bootstrap), name, 2)
     topic.write()
     group.wait_until_shared(name, partitions=2)

@@ -80,11 +80,12 @@ def is_now(timestamp: Any) -> bool:
 
 
 def kafka_failed(seen: Seen) -> bool:
-    """On what the difference is in; its neighbours have answers of their own."""
+    """On what the difference is in, or on everything; neighbours that it did not fail on have answers of their own."""
     holders = [kafka for kafka, _ in seen.difference.inside]
     if isinstance(seen.difference.kafka, dict):
         holders.append(seen.difference.kafka)
-    return any(holder.get("ErrorCode") == UNKNOWN_SERVER_ERROR for holder in holders)
+    codes = {code for field, code in leaves(seen.kafka) if field == "ErrorCode"}
+    return codes == {UNKNOWN_SERVER_ERROR} or any(each.get("ErrorCode") == UNKNOWN_SERVER_ERROR for each in holders)
 
 
 def absent_here(seen: Seen) -> bool:

@@ -1,5 +1,6 @@
 """Fetches that take their time: whether they wait for more, and what becomes of a session whose topic is deleted."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from compat_tests.differential.batches import Record
@@ -74,7 +75,7 @@ class SessionOfTheDeleted(Sessions):
         self.prepare()
         version = self.version("Fetch", 13)
         session = self.fetch(version, 0, 0, {"a": [0, 1], "b": [0]})["SessionId"]
-        steps = [self.delete, self.create, lambda: self.produce(self.world.batch(), topic="b")]
+        steps: tuple[Callable[[], object], ...] = (self.delete, self.create, self.produce_beside)
         epoch = 1
         for step in steps:
             step()
@@ -88,6 +89,9 @@ class SessionOfTheDeleted(Sessions):
     def go_on(self, version: int, session: Any, epoch: int, wanted: Any, forgotten: Any = None) -> int:
         answer = self.fetch(version, session, epoch, wanted, forgotten)
         return epoch + 1 if answer.get("ErrorCode") == 0 else epoch
+
+    def produce_beside(self) -> None:
+        self.produce(self.world.batch(), topic="b")
 
     def delete(self) -> None:
         self.ask("DeleteTopics", {"Topics": [{"Name": f"{self.prefix}-a"}], "TimeoutMs": 10_000}, 6)

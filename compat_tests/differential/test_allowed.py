@@ -90,4 +90,5 @@ def deleted(*codes: int) -> Answer:
 
 def test_where_kafka_fails_its_other_answers_still_count() -> None:
     assert not refused("DeleteTopics", {}, deleted(-1, 0), deleted(42, 0))
+    assert not refused("DeleteTopics", {}, {**deleted(-1, -1), "Next": None}, {**deleted(42, 0), "Next": 1})
     assert refused("DeleteTopics", {}, deleted(-1, 0), deleted(42, 3)) == ["Responses.ErrorCode"]

@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from compat_tests.brokers import CACHE
+from compat_tests.clients import Client, python_driver
 from compat_tests.groups import eventually
-from compat_tests.harness import CACHE, Client, Driver, Record, python_driver, to_bytes
+from compat_tests.harness import Driver, Record, to_bytes
 
 QUICK = {
     # Spark asks for the ends of a partition after each fetch, when its consumer has sent the next fetch already: a
