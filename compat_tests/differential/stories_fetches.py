@@ -51,7 +51,7 @@ class Waits(WithRecords):
             self.fill(0, 340_000)
         for _ in range(6):
             self.fill(2, 200)
-        for wait in self.random.sample(WAITS, 5):
+        for wait in self.random.sample(WAITS, 3):
             self.fetch(wait)
 
     def fill(self, partition: int, size: int) -> None:

@@ -23,6 +23,8 @@ SEED = int(os.environ.get("DIFFERENTIAL_SEED", 4_300))
 IS_LONG = os.environ.get("COMPAT") == "full" and os.environ.get("BROKER", "barnabas") == "barnabas"
 PAIRS = 10_000 if IS_LONG else 1_000
 
+pytestmark = pytest.mark.timeout(900)  # all pairs are one fixture, and half of a machine of two cores may be busy
+
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
