@@ -193,6 +193,13 @@ GROUPS = (
     Allowed(
         "ListGroups", "Groups", "A commit that stores nothing makes no group.", c.empty_group_of_a_commit, ends=True
     ),
+    Allowed(
+        "DescribeGroups",
+        "Groups.*",
+        "A commit that stores nothing makes no group.",
+        c.described_group_of_a_commit,
+        ends=True,
+    ),
     *(
         Allowed(
             api,

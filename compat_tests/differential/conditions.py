@@ -1,5 +1,6 @@
 """When a difference may be: questions about a difference, the request and both answers."""
 
+import re
 import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -8,6 +9,7 @@ from compat_tests.differential.batches import Batch
 from compat_tests.differential.compare import ABSENT, Difference
 from compat_tests.differential.sides import SILENT, Answer, Request
 
+TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 UNKNOWN_SERVER_ERROR = -1
 UNKNOWN_MEMBER_ID = 25
 REBALANCE_IN_PROGRESS = 27
@@ -36,6 +38,8 @@ class Seen(NamedTuple):
     barnabas: Answer
     has_equal_claims: bool = False
     """In this story members have random ids, or there are more of them than partitions to share."""
+    groups_with_offsets: frozenset[str] = frozenset()
+    """That were committed in this story, with success."""
 
 
 def always(seen: Seen) -> bool:
@@ -127,10 +131,12 @@ def of_a_broker_alone(seen: Seen) -> bool:
 
 
 def wrong_in_two_ways(seen: Seen) -> bool:
-    """One change of one resource can be wrong in one way only."""
+    """One change of one resource can be wrong in one way only, unless the resource is wrong too."""
     resources = seen.request.body.get("Resources") or []
     changes = [config for resource in resources for config in resource.get("Configs") or []]
-    return max(len(resources), len(changes)) > 1 and 0 not in (seen.difference.kafka, seen.difference.barnabas)
+    has_wrong_name = any(not TOPIC_NAME.fullmatch(str(resource.get("ResourceName"))) for resource in resources)
+    is_manifold = max(len(resources), len(changes)) + has_wrong_name > 1
+    return is_manifold and 0 not in (seen.difference.kafka, seen.difference.barnabas)
 
 
 # The request
@@ -138,6 +144,12 @@ def wrong_in_two_ways(seen: Seen) -> bool:
 
 def wrong_inside(seen: Seen) -> bool:
     return any(isinstance(value, Batch) and value.is_wrong_inside for value in asked(seen, "Records"))
+
+
+def is_mended_by_kafka(request: Request) -> bool:
+    """The one thing that Kafka corrects when it reads the records: the two hold different batches from then on."""
+    batches = [value for _, value in leaves(request.body) if isinstance(value, Batch)]
+    return any(batch.max_timestamp is not None for batch in batches)
 
 
 def partition_twice(seen: Seen) -> bool:
@@ -191,7 +203,18 @@ def retried(seen: Seen) -> bool:
 
 
 def empty_group_of_a_commit(seen: Seen) -> bool:
-    return absent_here(seen) and bool(seen.difference.kafka.get("ProtocolType") == "")
+    return absent_here(seen) and has_nothing(seen, seen.difference.kafka)
+
+
+def described_group_of_a_commit(seen: Seen) -> bool:
+    groups = [pair for pair in seen.difference.inside if "GroupState" in pair[0]]
+    states = [(kafka["GroupState"], barnabas["GroupState"]) for kafka, barnabas in groups]
+    return states == [("Empty", "Dead")] and has_nothing(seen, groups[0][0])
+
+
+def has_nothing(seen: Seen, group: dict[str, Any]) -> bool:
+    """Neither a member, ever, nor an offset."""
+    return group.get("ProtocolType") == "" and group["GroupId"] not in seen.groups_with_offsets
 
 
 def mute_after_null_records(seen: Seen) -> bool:

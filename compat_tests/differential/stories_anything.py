@@ -81,14 +81,16 @@ class Anything(WithTopics):
 class EveryVersion(WithTopics):
     """One request of every API in every version, in any order; a part of them, so that one difference hides few."""
 
-    PARTS = 8
+    PARTS = 16
+
+    @classmethod
+    def calls(cls, arena: Arena, seed: int) -> list[tuple[str, int]]:
+        both = (*arena.versions.items(), *arena.refused.items())
+        return [(name, version) for name, versions in both for version in versions][seed % cls.PARTS :: cls.PARTS]
 
     def tell(self) -> None:
         self.prepare()
-        both = (*self.arena.versions.items(), *self.arena.refused.items())
-        calls = [(name, version) for name, versions in both for version in versions][
-            self.seed % self.PARTS :: self.PARTS
-        ]
+        calls = self.calls(self.arena, self.seed)
         self.random.shuffle(calls)
         for name, version in calls:
             if version in self.arena.versions[name]:

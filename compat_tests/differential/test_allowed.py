@@ -77,10 +77,13 @@ def altered(code: int) -> Answer:
     return {"Responses": [{"ResourceType": 2, "ResourceName": "t", "ErrorCode": code}]}
 
 
-@pytest.mark.parametrize(("changes", "is_refused"), [(1, True), (2, False)])
-def test_a_single_change_has_one_error(changes: int, is_refused: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "changes", "is_refused"),
+    [("t", 1, True), ("t", 2, False), ("no name", 1, False)],
+)
+def test_a_single_change_has_one_error(name: str, changes: int, is_refused: bool) -> None:
     configs = [{"Name": f"key-{number}", "ConfigOperation": 0} for number in range(changes)]
-    body = {"Resources": [{"ResourceType": 2, "ResourceName": "t", "Configs": configs}]}
+    body = {"Resources": [{"ResourceType": 2, "ResourceName": name, "Configs": configs}]}
     assert bool(refused("IncrementalAlterConfigs", body, altered(40), altered(42))) is is_refused
 
 
