@@ -9,7 +9,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any
 
-from barnabas.protocol.primitives import RUNTIME, SHORT_ARRAY, SHORT_STRING, STRING_BYTES_MAX
+from barnabas.protocol.primitives import AS_JAVA_REPLACES, RUNTIME, SHORT_ARRAY, SHORT_STRING, STRING_BYTES_MAX
 from barnabas.protocol.schema import EMPTY, REQUIRED, Decoder, Encoder, Field, default_of
 
 FORMATS = {"bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q",
@@ -190,7 +190,7 @@ class _DecoderSource(_Source):
             self.line(f"if room < 0: raise Malformed('more than {MAX_ELEMENTS} elements')")
             return self.array(field.of, target, depth)
         if field.kind == "string":
-            short = "short[n](buffer, p)[0].decode('utf-8', 'replace')"
+            short = f"short[n](buffer, p)[0].decode('utf-8', '{AS_JAVA_REPLACES}')"
             self.line(f"{target} = {short} if n < {SHORT_STRING} else string(buffer, p, n)")
         else:
             self.line("if n > end - p: raise Malformed('a length beyond the end')")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ProtocolError
-from barnabas.protocol.primitives import skip_tags
+from barnabas.protocol.primitives import AS_JAVA_REPLACES, skip_tags
 from barnabas.protocol.schema import Slices, decode, encode_into
 
 SIZE_BYTES = 4
@@ -45,7 +45,7 @@ def decode_request_header(frame: memoryview, flexible_since: dict[int, int | Non
         position = 10 + max(length, 0)
         if position > len(frame):
             raise ProtocolError("a client id beyond the end of its frame")
-        client_id = None if length < 0 else str(frame[10:position], "utf-8", "replace")
+        client_id = None if length < 0 else str(frame[10:position], "utf-8", AS_JAVA_REPLACES)
         since = flexible_since.get(api_key)
         if since is not None and api_version >= since:
             position = skip_tags(frame, position)

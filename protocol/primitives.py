@@ -3,6 +3,7 @@
 Truncated input raises IndexError or struct.error here; `schema.decode` makes a ProtocolError of either.
 """
 
+import codecs
 from collections.abc import Sequence
 from struct import Struct, iter_unpack, pack, unpack_from
 from typing import Any
@@ -16,6 +17,22 @@ SHORT_STRING = 64
 """Strings of fewer bytes are read by a `struct` made beforehand, in half the time that slicing a view takes."""
 SHORT_ARRAY = 16
 """So are arrays of fewer numbers, and they are written by one."""
+
+AS_JAVA_REPLACES = "barnabas.as-java-replaces"
+"""What is done with bytes that are no UTF-8."""
+
+
+def _replaced(error: UnicodeError) -> tuple[str, int]:
+    """As Python does it, but for half a surrogate pair, which is one letter to Java."""
+    assert isinstance(error, UnicodeDecodeError)
+    start, end = error.start, error.end
+    first, second, third = (*error.object[start : start + 3], 0, 0)[:3]
+    if first == 0xED and 0xA0 <= second <= 0xBF:
+        end = start + (3 if third & 0xC0 == 0x80 else 2)
+    return "\N{REPLACEMENT CHARACTER}", end
+
+
+codecs.register_error(AS_JAVA_REPLACES, _replaced)
 
 
 def read_uvarint(buffer: memoryview, position: int) -> tuple[int, int]:
@@ -62,7 +79,7 @@ def put_tags(out: bytearray, tags: list[tuple[int, bytearray]]) -> None:
 def read_string(buffer: memoryview, position: int, size: int) -> str:
     if size > min(STRING_BYTES_MAX, len(buffer) - position):
         raise ProtocolError("a string beyond the end, or longer than Kafka allows")
-    return str(buffer[position : position + size], "utf-8", "replace")
+    return str(buffer[position : position + size], "utf-8", AS_JAVA_REPLACES)
 
 
 def read_numbers(code: str, buffer: memoryview, position: int, count: int) -> Sequence[Any]:

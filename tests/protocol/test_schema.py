@@ -424,6 +424,9 @@ def test_every_negative_length_is_null_as_in_kafka(field, frame):
         (False, "0004" + "6162ff63", "ab\ufffdc"),
         (True, "41" + "ff" * 64 + "00", "\ufffd" * 64),
         (False, "0003" + "e282" + "41", "\ufffdA"),  # one for what began as a letter and ended too soon
+        (False, "0004" + "eda080" + "41", "\ufffdA"),  # half a surrogate pair
+        (False, "0003" + "eda041", "\ufffdA"),  # and a part of one
+        (False, "0002" + "eda0", "\ufffd"),
     ],
 )
 def test_bytes_that_are_no_utf_8_are_replaced_as_in_kafka(flexible, frame, value):
