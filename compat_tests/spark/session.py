@@ -29,7 +29,8 @@ def spark_client(version: str, folder: Path) -> Client:
     path = (("PYTHONPATH", str(older)),) if version == "3.5.7" else ()
     command = (*python_driver("spark_client.py"), str(folder), *map(str, sorted(jars.glob("*.jar"))))
     environment = (("SPARK_LOCAL_IP", "127.0.0.1"), *path)
-    return Client(f"pyspark-{version}", command, ("java", jars, *([older] if path else [])), environment)
+    needs = ("java", jars, *([older] if path else []))
+    return Client(f"pyspark-{version}", f"Spark {version}", command, needs, environment)
 
 
 class Row(NamedTuple):
