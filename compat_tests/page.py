@@ -98,7 +98,7 @@ def client_matrix(run: Run) -> str:
     ]
     header = f"| | {' | '.join(client.title for client in CLIENTS)} |"
     notes = "\n".join(f"{number}. {reason}" for reason, number in reasons.items())
-    return "\n".join([header, "|---|" + "--:|" * len(CLIENTS), *rows]) + f"\n\nn/a, because the client\n\n{notes}"
+    return "\n".join([header, "|---|" + "--:|" * len(CLIENTS), *rows]) + f"\n\nNot applicable, because:\n\n{notes}"
 
 
 def client_cell(run: Run, feature: Feature, client: Client, reasons: dict[str, int]) -> str:

@@ -166,10 +166,33 @@ GROUPS = (
         ends=True,
     ),
     Allowed(
-        "DescribeGroups",
-        "Groups*",
-        "A classic group is described from its first member on; Kafka does not always know it before it is written.",
-        c.not_written_yet,
+        "JoinGroup",
+        "connection",
+        "Kafka fails on a subscription that it cannot read and never answers.",
+        c.unreadable_subscription,
+        ends=True,
+    ),
+    *(
+        Allowed(
+            api,
+            path,
+            "A classic group is known from its first member on; Kafka does not always know it before it is written.",
+            condition,
+        )
+        for api, path, condition in (
+            ("DescribeGroups", "Groups*", c.not_written_yet),
+            ("ListGroups", "Groups", c.listed_before_it_is_written),
+        )
+    ),
+    *(
+        Allowed(
+            "ConsumerGroupHeartbeat",
+            path,
+            "A new pattern is resolved in the heartbeat that brings it; Kafka answers first.",
+            c.brings_a_pattern,
+            ends=True,
+        )
+        for path in ("MemberEpoch", "Assignment*")
     ),
     *(
         Allowed(
@@ -180,7 +203,7 @@ GROUPS = (
             ends=True,
         )
         for api, path in (
-            ("ConsumerGroupHeartbeat", "Assignment.TopicPartitions*"),
+            ("ConsumerGroupHeartbeat", "Assignment*"),
             ("ConsumerGroupDescribe", "Groups.Members.*Assignment.TopicPartitions*"),
         )
     ),

@@ -180,6 +180,21 @@ def not_written_yet(seen: Seen) -> bool:
     return any(pair in NOT_WRITTEN for pair in zip(*states))
 
 
+def listed_before_it_is_written(seen: Seen) -> bool:
+    """Where the state is told it says so; older versions do not tell it."""
+    group = seen.difference.barnabas
+    is_ours_alone = seen.difference.kafka == ABSENT and isinstance(group, dict)
+    return is_ours_alone and group.get("GroupState", "") in ("", "PreparingRebalance", "CompletingRebalance")
+
+
+def unreadable_subscription(seen: Seen) -> bool:
+    return seen.kafka == SILENT and any(bytes(value).startswith(b"\xff") for value in asked(seen, "Metadata"))
+
+
+def brings_a_pattern(seen: Seen) -> bool:
+    return any(asked(seen, "SubscribedTopicRegex"))
+
+
 def equal_claims(seen: Seen) -> bool:
     return seen.has_equal_claims
 

@@ -9,8 +9,8 @@ from compat_tests.differential.codec import TAGS
 from compat_tests.differential.schemas import Field, Message
 from compat_tests.differential.symbols import Symbol
 
-NOT_UTF_8 = (b"\xff\xfe", b"a\xc3(", b"\xe2\x82")
-"""As strings: bytes that never occur, a sequence that is cut short by another character, and one by the end."""
+NOT_UTF_8 = (b"\xff\xfe", b"a\xc3(", b"\xe2\x82", b"\xed\xa0\x80")
+"""As strings: bytes that never occur, a sequence cut short by a character and by the end, half a surrogate pair."""
 
 BORDERS: dict[str, tuple[Any, ...]] = {
     "bool": (False, True),
