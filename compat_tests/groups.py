@@ -1,6 +1,7 @@
 """Groups in tests: members of any client in any of the drivers, and waiting until they agree."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -147,9 +148,10 @@ class Group:
 
     def wait_until_read(self, records: Iterable[tuple[str, int, int]]) -> None:
         """Until the records were seen, every one exactly once."""
-        wanted = sorted(records)
-        self._wait(lambda: len(self.read()) >= len(wanted), f"{len(wanted)} records are read")
-        assert self.read() == wanted
+        wanted = Counter(records)
+        self._wait(lambda: len(self.read()) >= wanted.total(), f"{wanted.total()} records are read")
+        read = Counter(self.read())
+        assert read == wanted, f"read too often: {sorted(read - wanted)}, not at all: {sorted(wanted - read)}"
 
     def _wait(self, condition: Callable[[], Any], what: str) -> Any:
         return eventually(condition, what, self.states)
