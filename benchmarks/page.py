@@ -37,7 +37,7 @@ METHOD = """\
 - Both brokers run on this machine, one at a time, on loopback, as they come: settings are below. Each scenario starts
   each broker on an empty data directory; the systems take turns, and who is first changes from round to round.
 - Before the first case a broker is warmed up: the same loads again and again, until the CPU that one takes is within
-  10 % of the one before, at most 8 seconds. A JVM still compiles then, a little. Before each case dirty pages are
+  10 % of the one before, at most 6 seconds. A JVM still compiles then, a little. Before each case dirty pages are
   written out, and memory is warmed by writing and removing a file of the size that is about to be written: the first
   touch of cold memory costs more than a broker.
 - The load generator is C. Throughput goes through librdkafka; requests, latencies, many connections and groups

@@ -33,6 +33,6 @@ SCENARIOS = (
         ),
         cases=tuple(Case(client, {"records": records}) for client, records in CLIENTS.items()),
         measure=measure,
-        samples_at_most=3,
+        samples_at_most=2,
     ),
 )

@@ -50,7 +50,7 @@ SCENARIOS = (
         metrics=(RESTART,),
         cases=(Case("nothing", {"bytes": 0}), Case("1 GB", {"bytes": 1e9})),
         measure=restart,
-        samples_at_most=3,
+        samples_at_most=2,
         warm_up=False,
     ),
     Scenario(

@@ -34,7 +34,7 @@ SCENARIOS = (
         metrics=(more("read rows/s"), more("archive rows/s"), less("CPU s/GB read")),
         cases=tuple(Case(f"{count} partition{'s' * (count > 1)}", {"partitions": count}) for count in (1, 4, 16)),
         measure=measure,
-        samples_at_most=2,
+        samples_at_most=1,
         warm_up=False,
     ),
 )

@@ -73,7 +73,7 @@ SCENARIOS = (
         metrics=(less("RSS MB", digits=1), less("CPU %")),
         cases=tuple(Case(name, quick=name == "idle") for name in WAYS),
         measure=memory,
-        samples_at_most=3,
+        samples_at_most=2,
         warm_up=False,
     ),
 )

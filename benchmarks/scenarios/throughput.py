@@ -73,6 +73,6 @@ SCENARIOS = (
         metrics=METRICS,
         cases=tuple(spread(partitions) for partitions in (1, 10, 100, 1000)),
         measure=measure,
-        samples_at_most=4,
+        samples_at_most=3,
     ),
 )

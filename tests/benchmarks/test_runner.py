@@ -21,7 +21,7 @@ from benchmarks.scenario import Case, Scenario
         ([5.0, 5.2], 1.0, 2),  # never less than two: one alone agrees with nothing
         ([9.0, 6.0, 4.0, 3.8], 1.0, 4),  # until a window costs what the one before did
         ([3.0, 4.0, 3.0, 3.0], 1.0, 4),  # more is no agreement either
-        ([9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0], 1.0, 8),  # and not beyond eight seconds
+        ([9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0], 1.0, 6),  # and not beyond six seconds
         ([9.0, 7.0, 5.0], 3.0, 2),  # a third would end after nine
         ([9.0, 7.0, 5.0], 20.0, 2),
     ],
