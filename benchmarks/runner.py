@@ -104,7 +104,7 @@ def warm_up(bench: Bench) -> None:
     started, before, longest = time.monotonic(), 0.0, 0.0
     for number in itertools.count():
         began = time.monotonic()
-        if number >= WINDOWS_AT_LEAST and began + longest > started + WARM_UP_SECONDS:
+        if number >= WINDOWS_AT_LEAST and began + longest > started + WARM_UP_SECONDS * bench.scale:
             return
         used = load_a_window(bench)
         longest = max(longest, time.monotonic() - began)
