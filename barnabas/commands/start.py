@@ -28,8 +28,10 @@ def start(arguments: Arguments) -> int:
         raise UsageError("--data-dir and --ephemeral exclude each other: data either stays or goes away")
     report = report_of(arguments)
     end_on_sigterm()
-    ephemeral_dir = _make_ephemeral_dir() if arguments.ephemeral else None
+    ephemeral_dir = _ephemeral_dir() if arguments.ephemeral else None
     try:
+        if ephemeral_dir is not None:
+            _make(ephemeral_dir)  # in here: a signal may come before mkdir has even returned
         properties = properties_of(arguments, ephemeral_dir)
         return _run(properties, report, arguments.cluster_id)
     finally:
@@ -150,14 +152,16 @@ def first_for_clients(properties: Mapping[str, str]) -> tuple[int, str, str, str
     return -1, "", "", ""
 
 
-def _make_ephemeral_dir() -> str:
+def _ephemeral_dir() -> str:
     """`tempfile` would do, and cost a third of the start-up time."""
-    path = f"{os.environ.get('TMPDIR') or '/tmp'}/barnabas-{os.urandom(6).hex()}"
+    return f"{os.environ.get('TMPDIR') or '/tmp'}/barnabas-{os.urandom(16).hex()}"
+
+
+def _make(ephemeral_dir: str) -> None:
     try:
-        os.mkdir(path, 0o700)
+        os.mkdir(ephemeral_dir, 0o700)
     except OSError as error:
-        raise Failure(f"cannot make a temporary directory {path}: {_reason(error)}") from None
-    return path
+        raise Failure(f"cannot make a temporary directory {ephemeral_dir}: {_reason(error)}") from None
 
 
 # ---- running
@@ -165,10 +169,14 @@ def _make_ephemeral_dir() -> str:
 
 def end_on_sigterm() -> None:
     """Until the broker is there to be stopped: a temporary directory goes, and the first process of a container, which
-    dies of no signal that it does not handle, ends."""
+    dies of no signal that it does not handle, ends. Once: a second signal does not interrupt the tidying up."""
     import signal
 
-    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(128 + signal.SIGTERM))
+    def end(_number: int, _frame: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        sys.exit(128 + signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, end)
 
 
 def _allow_many_files() -> None:

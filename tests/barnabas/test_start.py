@@ -307,6 +307,26 @@ def test_a_stop_while_it_starts_leaves_no_temporary_directory(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_stop_between_two_steps_leaves_no_temporary_directory(tmp_path: Path) -> None:
+    """The signal comes before mkdir has returned, and once more while the directory is being removed."""
+    program = (
+        "import os, shutil, signal, sys\n"
+        "from barnabas.__main__ import main\n"
+        "mkdir, rmtree = os.mkdir, shutil.rmtree\n"
+        "def interrupted_mkdir(*arguments):\n"
+        "    mkdir(*arguments)\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "def interrupted_rmtree(path, **options):\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    rmtree(path, **options)\n"
+        "os.mkdir, shutil.rmtree = interrupted_mkdir, interrupted_rmtree\n"
+        "sys.exit(main(['start', '--ephemeral', '--port', '0']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], env=environment(TMPDIR=str(tmp_path)), check=False)
+    assert done.returncode == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_flood_of_signals_stops_it_too() -> None:
     with broker("--port", "0", "--ephemeral") as running:
         while running.process.poll() is None:
