@@ -56,7 +56,7 @@ compat: setup ## every client, tool and comparison, against Barnabas and Apache 
 bench: components ## Barnabas and Apache Kafka side by side: everything, some 45 minutes
 	@$(PY) -m benchmarks $(BENCH_ARGS)
 
-bench-quick: components ## the same in two minutes: few scenarios, two samples
+bench-quick: components ## the same in two minutes: few scenarios, three samples
 	@$(PY) -m benchmarks --quick $(BENCH_ARGS)
 
 profile: $(VENV)/dev.stamp ## where our broker's time goes: a flame graph and a table (SCENARIO=requests)

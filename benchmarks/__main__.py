@@ -35,7 +35,7 @@ def main(words: list[str] | None = None) -> int:
     run = results.Run(
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         quick=options.quick,
-        samples=options.samples or (2 if options.quick else 5),
+        samples=options.samples or (3 if options.quick else 5),
         scale=options.scale,
         machine=machine.described(options.folder, own_network),
         systems={system.name: {"version": system.version(), **system.described()} for system in systems},
@@ -75,18 +75,18 @@ def report(run: results.Run, path: Path) -> int:
 
 def arguments(words: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").partition(": ")[2])
-    parser.add_argument("--quick", action="store_true", help="two minutes: few scenarios, small, two samples")
+    parser.add_argument("--quick", action="store_true", help="two minutes at most: few scenarios, small, three samples")
     parser.add_argument("--only", action="append", default=[], metavar="SCENARIO", help="may be given more than once")
     parser.add_argument("--systems", default="barnabas,kafka", help="default: %(default)s")
-    parser.add_argument("--samples", type=int, default=0, help="of each figure (default 5; quick 2)")
-    parser.add_argument("--scale", type=float, default=0.0, help="length of a sample (default 1; quick 0.2)")
+    parser.add_argument("--samples", type=int, default=0, help="of each figure (default 5; quick 3)")
+    parser.add_argument("--scale", type=float, default=0.0, help="length of a sample (default 1; quick 0.3)")
     parser.add_argument(
         "--json", type=Path, default=RESULTS / "latest.json", help="default: benchmarks/results/latest.json"
     )
     parser.add_argument("--folder", type=Path, default=DATA, help="where the brokers keep their data")
     parser.add_argument("--list", action="store_true", help="the scenarios")
     options = parser.parse_args(words)
-    options.scale = options.scale or (0.2 if options.quick else 1.0)
+    options.scale = options.scale or (0.3 if options.quick else 1.0)
     return options
 
 

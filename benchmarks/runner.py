@@ -16,6 +16,7 @@ from benchmarks.scenario import Case, Scenario
 from benchmarks.systems import Failed, System
 
 Progress = Callable[[str], None]
+Work = tuple[Scenario, Case]
 
 WINDOWS_AT_LEAST, WARM_UP_SECONDS = 2, 6.0
 AGREED = 0.1  # the CPU of two loads, one after the other
@@ -31,27 +32,33 @@ class Plan:
     folder: Path
     program: Path
 
-    def cases(self, scenario: Scenario, number: int) -> list[Case]:
-        """Those of a round, of which the first is 0."""
-        return [case for case in scenario.cases if number < case.samples_at_most and (case.quick or not self.quick)]
+    def sessions(self, number: int) -> list[list[Work]]:
+        """The work of a round, of which the first is 0, by the broker that it is done on. Each scenario has its own; in
+        a quick run, most of which would go by in starts, all that want the same kind of broker share one."""
+        shared: dict[object, list[Work]] = {}
+        for scenario in self.scenarios:
+            if number >= scenario.samples_at_most:
+                continue
+            broker = (tuple(scenario.settings.items()), scenario.warm_up) if self.quick else scenario.name
+            for case in scenario.cases:
+                if number < case.samples_at_most and (case.quick or not self.quick):
+                    shared.setdefault(broker, []).append((scenario, case))
+        return list(shared.values())
 
 
 def take_samples(plan: Plan, run: Run, progress: Progress) -> None:
     """One round after the other over all scenarios, so that a slow quarter of an hour hits all of them a little."""
     started = time.monotonic()
-    rounds = sum(min(plan.samples, scenario.samples_at_most) for scenario in plan.scenarios)
-    sessions = rounds * len(plan.systems)
+    rounds = [plan.sessions(number) for number in range(plan.samples)]
+    in_all = sum(len(sessions) for sessions in rounds) * len(plan.systems)
     done = 0
-    for number in range(plan.samples):
-        for scenario in plan.scenarios:
-            if number >= scenario.samples_at_most:
-                continue
+    for number, sessions in enumerate(rounds):
+        for work in sessions:
             # Who goes first changes, too: the second finds the disk as the first has left it.
             order = plan.systems if number % 2 == 0 else plan.systems[::-1]
             for system in order:
-                share = f"{done * 100 // sessions:3} %, round {number + 1} of {plan.samples}"
-                cases = plan.cases(scenario, number)
-                take_session(plan, run, scenario, cases, system, partial(tell, progress, f"{share}, {scenario.name}"))
+                share = f"{done * 100 // in_all:3} %, round {number + 1} of {plan.samples}"
+                take_session(plan, run, work, system, partial(tell, progress, share))
                 done += 1
                 run.seconds = time.monotonic() - started
 
@@ -60,41 +67,40 @@ def tell(progress: Progress, where: str, text: str) -> None:
     progress(f"{where}, {text}")
 
 
-def take_session(
-    plan: Plan, run: Run, scenario: Scenario, cases: list[Case], kind: type[System], progress: Progress
-) -> None:
-    """All cases of a scenario on one broker. After a failed case the next ones get another broker."""
-    while cases:
+def take_session(plan: Plan, run: Run, work: list[Work], kind: type[System], progress: Progress) -> None:
+    """All work of a session on one broker. After a failed case the next ones get another broker."""
+    while work:
         folder = plan.folder / kind.name
-        system = kind(folder, dict(scenario.settings))
+        system = kind(folder, dict(work[0][0].settings))
         bench = Bench(system, plan.program, plan.folder, plan.scale)
         try:
-            cases = _measure(bench, run, scenario, cases, progress)
+            work = _measure(bench, run, work, progress)
         finally:
             system.kill()
             shutil.rmtree(folder)
 
 
-def _measure(bench: Bench, run: Run, scenario: Scenario, cases: list[Case], progress: Progress) -> list[Case]:
-    """The cases that are left to be measured on another broker."""
+def _measure(bench: Bench, run: Run, work: list[Work], progress: Progress) -> list[Work]:
+    """What is left to be measured on another broker."""
     name = bench.system.name
-    left = list(cases)
+    left = list(work)
     try:
-        progress(f"{name}: starting")
+        first, _ = left[0]
+        progress(f"{first.name}, {name}: starting")
         bench.system.prepare()
         bench.start_seconds = bench.system.start()
-        if scenario.warm_up:
-            progress(f"{name}: warming up")
+        if first.warm_up:
+            progress(f"{first.name}, {name}: warming up")
             warm_up(bench)
         while left:
-            progress(f"{name}: {left[0].name}")
-            figures = scenario.measure(bench, left[0])
+            scenario, case = left[0]
+            progress(f"{scenario.name}, {name}: {case.name}")
+            figures = scenario.measure(bench, case)
             bench.system.pids()  # a broker that died after its last answer has not won
-            run.add(scenario, left[0], name, figures)
+            run.add(scenario, case, name, figures)
             left.pop(0)
     except (Failed, KafkaException, OSError) as error:
-        run.fail(scenario, left[0], name, " ".join(str(error).split()))
-        left.pop(0)
+        run.fail(*left.pop(0), name, " ".join(str(error).split()))
     return left
 
 

@@ -118,7 +118,8 @@ def test_a_failed_case_has_no_figure_and_the_next_one_gets_another_broker(progra
     run = Run(started="", quick=False, samples=1, scale=1, machine={}, systems={"liar": {}, "barnabas": {}})
     plan = Plan([SCENARIO], [], 1, 1, False, tmp_path, program)
     for system in (liar(lies.stores_twice), Barnabas):
-        take_session(plan, run, SCENARIO, plan.cases(SCENARIO, 0), system, lambda text: None)
+        (work,) = plan.sessions(0)
+        take_session(plan, run, work, system, lambda text: None)
     for name in ("first", "second"):
         case = run.case("tiny", name)
         assert case is not None

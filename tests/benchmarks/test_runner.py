@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -42,12 +43,30 @@ def test_a_broker_is_warm_when_the_same_load_costs_the_same(
     assert now[0] == windows * window_s
 
 
-def test_a_case_may_have_fewer_rounds_than_its_scenario() -> None:
-    cases = (Case("often"), Case("seldom", samples_at_most=2))
-    scenario = Scenario("any", "Any", "How.", (), cases, lambda _bench, _case: {})
-    plan = Plan([scenario], [], 3, 1.0, False, Path(), Path())
-    taken = [[case.name for case in plan.cases(scenario, number)] for number in range(3)]
-    assert taken == [["often", "seldom"], ["often", "seldom"], ["often"]]
+def scenario(name: str, *cases: Case, warm_up: bool = True, samples_at_most: int = 1000) -> Scenario:
+    return Scenario(name, "", "", (), cases, lambda *_: {}, warm_up=warm_up, samples_at_most=samples_at_most)
+
+
+def sessions(plan: Plan) -> list[list[list[str]]]:
+    """The names of the cases: by round, by broker."""
+    rounds = (plan.sessions(number) for number in range(plan.samples))
+    return [[[case.name for _, case in work] for work in round] for round in rounds]
+
+
+def test_each_scenario_has_a_broker_and_a_case_may_have_fewer_rounds_than_others() -> None:
+    often = scenario("often", Case("a"), Case("b", samples_at_most=2))
+    once = scenario("once", Case("c"), samples_at_most=1)
+    plan = Plan([often, once], [], 3, 1.0, False, Path(), Path())
+    assert sessions(plan) == [[["a", "b"], ["c"]], [["a", "b"]], [["a"]]]
+
+
+def test_the_scenarios_of_a_quick_run_share_brokers_of_a_kind() -> None:
+    cold = scenario("cold", Case("a", quick=True), warm_up=False)
+    warm = scenario("warm", Case("b", quick=True), Case("slow"))
+    set_up = replace(scenario("set up", Case("c", quick=True)), settings={"num.partitions": "3"})
+    warm_too = scenario("warm too", Case("d", quick=True))
+    plan = Plan([cold, warm, set_up, warm_too], [], 1, 0.2, True, Path(), Path())
+    assert sessions(plan) == [[["a"], ["b", "d"], ["c"]]]
 
 
 WAITS = """
