@@ -1,13 +1,14 @@
 """Where received bytes land.
 
 Every connection of a loop reads into the same scratch buffer: what is handled at once is never copied, and a thousand
-idle connections own no memory. Only a large frame that is still incomplete moves to a buffer of its own. That one grows
-as bytes arrive, not as the frame's size promises, and goes back to a small pool, so that its pages stay warm.
+idle connections own no memory. Only a large frame that is still incomplete has a buffer of its own: the scratch buffer
+itself, for which another one steps in, or, if little of it has come, a copy. That one grows as bytes arrive, not as the
+frame's size promises. Both go back to a small pool, so that their pages stay warm.
 """
 
-SCRATCH_BYTES = 256 * 1024
 FIRST_BYTES = 16 * 1024
 POOLED_BYTES = 1024 * 1024
+_WORTH_A_BUFFER = 64 * 1024  # fewer bytes are copied: a buffer that was in use may have all its pages in memory
 _POOL_LIMIT = 8
 
 
@@ -15,21 +16,23 @@ class Buffers:
     __slots__ = ("_pool", "scratch")
 
     def __init__(self) -> None:
-        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.scratch = memoryview(bytearray(POOLED_BYTES))
         self._pool: list[memoryview] = []
 
-    def take(self, frame_bytes: int, received_bytes: int) -> memoryview:
-        """For a frame of this size. Who only promises one gets little: a thousand promises must stay cheap."""
-        is_large = frame_bytes > POOLED_BYTES // 8
-        if is_large and self._pool:
-            return self._pool.pop()
-        if received_bytes < FIRST_BYTES:
-            return memoryview(bytearray(min(frame_bytes, FIRST_BYTES)))
-        return memoryview(bytearray(POOLED_BYTES if is_large else frame_bytes))
+    def keep(self, received: memoryview, start: int, frame_bytes: int) -> memoryview:
+        """A buffer that begins with what was received from `start` on: part of a frame of this size."""
+        count = len(received) - start
+        if not start and count >= _WORTH_A_BUFFER and received.obj is self.scratch.obj:
+            buffer = self.scratch
+            self.scratch = self._pool.pop() if self._pool else memoryview(bytearray(POOLED_BYTES))
+            return buffer
+        buffer = self._taken(frame_bytes, count)
+        buffer[:count] = received[start:]
+        return buffer
 
     def grown(self, buffer: memoryview, frame_bytes: int) -> memoryview:
         if len(buffer) < POOLED_BYTES:
-            larger = self.take(frame_bytes, len(buffer))
+            larger = self._taken(frame_bytes, len(buffer))
         else:
             larger = memoryview(bytearray(min(frame_bytes, 2 * len(buffer))))
         larger[: len(buffer)] = buffer
@@ -39,3 +42,12 @@ class Buffers:
     def give_back(self, buffer: memoryview) -> None:
         if len(buffer) == POOLED_BYTES and len(self._pool) < _POOL_LIMIT:
             self._pool.append(buffer)
+
+    def _taken(self, frame_bytes: int, received_bytes: int) -> memoryview:
+        """For a frame of this size. Who only promises one gets little: a thousand promises must stay cheap."""
+        is_large = frame_bytes > POOLED_BYTES // 8
+        if is_large and self._pool:
+            return self._pool.pop()
+        if received_bytes < FIRST_BYTES:
+            return memoryview(bytearray(min(frame_bytes, FIRST_BYTES)))
+        return memoryview(bytearray(POOLED_BYTES if is_large else frame_bytes))

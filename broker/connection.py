@@ -148,7 +148,7 @@ class Connection:
         try:
             handled = self._handle_whole(received)
             if handled < len(received):
-                self._keep(received[handled:])
+                self._keep(received, handled)
             self._set_aside = self._is_behind()
         except Exception as error:
             if not self._in_flight:
@@ -174,15 +174,14 @@ class Connection:
                 self._enqueue_in_turn(reply)
         return position
 
-    def _keep(self, left: memoryview) -> None:
-        if len(left) >= SIZE_BYTES:
-            size = SIZE_BYTES + frame_size(left, 0, self._max_frame_bytes)
-            if size > _SMALL_FRAME_BYTES and len(left) < size:
-                self._frame = self._buffers.take(size, len(left))
-                self._filled = len(left)
-                self._frame[: len(left)] = left
+    def _keep(self, received: memoryview, handled: int) -> None:
+        count = len(received) - handled
+        if count >= SIZE_BYTES:
+            size = SIZE_BYTES + frame_size(received, handled, self._max_frame_bytes)
+            if size > _SMALL_FRAME_BYTES and count < size:
+                self._frame, self._filled = self._buffers.keep(received, handled, size), count
                 return
-        self._rest = bytes(left)
+        self._rest = bytes(received[handled:])
 
     def _enqueue_in_turn(self, reply: Promise[Reply] | Reply) -> None:
         """What is no answer yet, or has others to wait for."""

@@ -4,7 +4,7 @@ from struct import pack
 
 import pytest
 
-from barnabas.broker.buffers import FIRST_BYTES, POOLED_BYTES, SCRATCH_BYTES
+from barnabas.broker.buffers import FIRST_BYTES, POOLED_BYTES
 from barnabas.broker.connection import MAX_IN_FLIGHT, MAX_UNSENT_BYTES, SENDFILE_ABOVE_BYTES
 from barnabas.protocol.errors import KafkaError
 
@@ -44,11 +44,11 @@ def test_several_frames_in_one_read_are_all_handled_and_half_a_frame_waits(wire:
     "size",
     [
         0, 1, 16 * 1024 - 5, 16 * 1024 - 4, 16 * 1024 - 3, 16 * 1024,  # where a frame stops being small
-        POOLED_BYTES // 8, SCRATCH_BYTES - 4, SCRATCH_BYTES - 3, SCRATCH_BYTES,  # what one read can bring
-        POOLED_BYTES - 4, POOLED_BYTES, POOLED_BYTES + 1, 3 * MIB, MAX_FRAME_BYTES,  # where a buffer must grow
+        POOLED_BYTES // 8, POOLED_BYTES - 4, POOLED_BYTES - 3, POOLED_BYTES,  # what one read can bring
+        POOLED_BYTES + 1, 3 * MIB, MAX_FRAME_BYTES,  # where a buffer must grow
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("first_bytes", [2, 5_000, 40_000, None])
+@pytest.mark.parametrize("first_bytes", [2, 5_000, 40_000, 100_000, None])
 def test_a_frame_of_any_size_arrives_whole(wire: Wire, size: int, first_bytes: int | None) -> None:
     """Cut behind `first_bytes`, and with neighbours on both sides."""
     client = wire.connect()
@@ -71,6 +71,19 @@ def test_large_frames_of_many_clients_do_not_mix(wire: Wire) -> None:
         wire.turn()
     for client, request in zip(clients, requests):
         assert client.replies(1) == [request[4:]]
+
+
+def test_a_large_frame_stays_where_it_arrived_and_others_arrive_elsewhere(wire: Wire) -> None:
+    slow, quick = wire.connect(), wire.connect()
+    request, scratch = frame(content(300_000)), wire.buffers.scratch
+    slow.send(request[:200_000])
+    wire.turn_until(lambda: slow.connection.is_halfway)
+    assert wire.buffers.scratch is not scratch
+    assert scratch[:1_000] == request[:1_000]
+    quick.send(frame(content(50_000, 1)))
+    assert quick.replies(1) == [content(50_000, 1)]
+    slow.send(request[200_000:])
+    assert slow.replies(1) == [content(300_000)]
 
 
 @pytest.mark.parametrize("seed", range(15))
