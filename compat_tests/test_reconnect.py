@@ -1,6 +1,7 @@
 """A broker that goes away under producers and consumers: the same ones go on when it is back. Nothing is lost, and
 nothing comes twice from an idempotent producer."""
 
+import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,13 +12,16 @@ import pytest
 
 from compat_tests.clients import names
 from compat_tests.conftest import Drivers, Restartable
+from compat_tests.differential.sides import Side
 from compat_tests.features import CLIENTS_GO_ON
 from compat_tests.groups import eventually
 from compat_tests.harness import Driver, Record, decoded, encoded
 
+BROKER = os.environ.get("BROKER", "barnabas")
 NAMES = names(CLIENTS_GO_ON)
 ROUND = 50
 TIMEOUT_MS = 60_000
+NONE, FENCED_LEADER_EPOCH = 0, 74
 
 
 class Outage(NamedTuple):
@@ -70,7 +74,15 @@ def restartable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restartabl
         yield restartable
 
 
+@pytest.fixture
+def side(restartable: Restartable) -> Iterator[Side]:
+    side = Side("broker", restartable.broker.port)
+    yield side
+    side.close()
+
+
 class Survivors(NamedTuple):
+    outage: str
     streams: dict[str, Stream]
     sending: dict[str, "Future[None]"]
 
@@ -98,7 +110,7 @@ def survivors(request: pytest.FixtureRequest, restartable: Restartable, drivers:
             restartable.start()
         finally:
             back.set()
-    yield Survivors(streams, sending)
+    yield Survivors(request.param, streams, sending)
     for stream in streams.values():
         stream.driver.ask("drop", name=stream.name)
 
@@ -115,3 +127,14 @@ def test_the_same_producer_and_consumer_go_on(survivors: Survivors, name: str) -
     assert values == wanted
     if stream.driver.client.idempotent:
         assert stream.acknowledged == [record.offset for record in stream.read] == list(range(len(wanted)))
+
+
+def test_a_leader_that_crashed_leads_in_another_epoch(survivors: Survivors, side: Side) -> None:
+    """So those who went on above were told that the leader which they knew is none any more, and looked again. In Kafka
+    one that stopped cleanly does as well."""
+    topics = [stream.name for stream in survivors.streams.values()]
+    asked = {"PartitionIndex": 0, "CurrentLeaderEpoch": 0, "Timestamp": -1}
+    answer = side.call("ListOffsets", {"ReplicaId": -1, "Topics": [{"Name": n, "Partitions": [asked]} for n in topics]})
+    codes = {partition["ErrorCode"] for topic in answer["Topics"] for partition in topic["Partitions"]}
+    stays = survivors.outage == "stopped" and BROKER != "kafka"
+    assert codes == {NONE if stays else FENCED_LEADER_EPOCH}
