@@ -175,9 +175,10 @@ CLIENTS = (
             ),
             **excused(
                 "its members are commands of their own, which cannot be told to commit nor be missed by their driver",
-                *(f.STATIC, f.KILLED, f.COMMITS, f.LONE_COMMITS, f.WAITING_FOR_TOPICS),
+                *(f.STATIC, f.KILLED, f.COMMITS, f.LONE_COMMITS),
             ),
             **excused("ends when its last connection is gone", f.GROUPS_GO_ON),
+            **excused("ends when a topic is unknown", f.WAITING_FOR_TOPICS),
             **excused("has no admin client", *(feature for feature in f.CLIENT_FEATURES if feature.column == f.ADMIN)),
         },
     ),
