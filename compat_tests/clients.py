@@ -52,6 +52,7 @@ class Client(NamedTuple):
     looks_again_for_topics: bool = True  # that match its pattern
     commit_fields: tuple[str, ...] = ("metadata", "leader_epoch")  # what it sends and returns beside the offset
     settings_to_stay: Mapping[str, Any] = NOTHING  # in its group, while nobody answers
+    repeats: str = ""  # why, in the consumer protocol, it may read again what it has read when a partition moves
 
     @property
     def in_this_run(self) -> bool:
@@ -188,6 +189,7 @@ CLIENTS = (
         CACHE / "kafka-clients-3.9.0" / "libs",
         assignors=(RANGE, ROUND_ROBIN, STICKY, COOPERATIVE),
         lacks=excused("patterns for the broker came with version 4.0", f.BROKER_PATTERNS),
+        repeats="the protocol is early access there",
     ),
     java_client(
         "java-4.3",

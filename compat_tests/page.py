@@ -98,7 +98,17 @@ def client_matrix(run: Run) -> str:
     ]
     header = f"| | {' | '.join(client.title for client in CLIENTS)} |"
     notes = "\n".join(f"{number}. {reason}" for reason, number in reasons.items())
-    return "\n".join([header, "|---|" + "--:|" * len(CLIENTS), *rows]) + f"\n\nNot applicable, because:\n\n{notes}"
+    matrix = "\n".join([header, "|---|" + "--:|" * len(CLIENTS), *rows])
+    return "\n\n".join([matrix, f"Not applicable, because:\n\n{notes}", *repeats()])
+
+
+def repeats() -> list[str]:
+    return [
+        f"{client.title} in groups of KIP-848 must read every record, but may read some twice, as it does from "
+        f"Apache Kafka: {client.repeats}."
+        for client in CLIENTS
+        if client.repeats
+    ]
 
 
 def client_cell(run: Run, feature: Feature, client: Client, reasons: dict[str, int]) -> str:

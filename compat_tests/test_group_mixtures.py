@@ -23,9 +23,7 @@ MIGRATIONS = {
     f"{client.name} {assignor}": (classic(client.name, assignor), new_protocol(client.name, client.remote_assignors[0]))
     for client in taking_part(MIGRATION)
     for assignor in client.assignors
-    # An eager one and one that is not. With the latter Java 3.9, whose consumer protocol is early access, has once read
-    # a record twice; why is not known.
-    if assignor == RANGE or (assignor == COOPERATIVE and client.name != "java-3.9")
+    if assignor in (RANGE, COOPERATIVE)  # an eager one and one that is not
 }
 
 
