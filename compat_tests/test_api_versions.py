@@ -26,9 +26,14 @@ TELEMETRY = {"GetTelemetrySubscriptions", "PushTelemetry"}
 PLACE = ("advertised", "advertised-group")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def schemas() -> None:
+    """Every request here is made from them."""
+    require((KAFKA_LIBS,))
+
+
 @pytest.fixture(scope="module")
 def side(broker: Broker) -> Iterator[Side]:
-    require((KAFKA_LIBS,))
     side = Side("broker", broker.port)
     yield side
     side.close()
