@@ -19,26 +19,30 @@ SCENARIO ?= requests
 PIP_INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat
 
 # The newest Python that can make a virtual environment; `make setup PYTHON=/path/to/python` decides otherwise.
-PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
-	$$python -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' >/dev/null 2>&1 \
+PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 python3.11 python3; do \
+	$$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \
 	&& { echo $$python; break; }; done)
+
+# Where Python writes no bytecode (PYTHONDONTWRITEBYTECODE, common in containers) a start would compile all that it loads.
+PACKAGES := base broker pipelines protocol replication storage
+SOURCES := $(shell find barnabas $(PACKAGES) -name '*.py')
 
 .PHONY: help setup run test lint format fuzz bench bench-quick profile demo compat docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
-setup: $(VENV)/dev.stamp ## everything that tests need: .venv, Kafka's jars, clients in other languages
+setup: $(VENV)/dev.stamp $(VENV)/bytecode.stamp ## everything that tests need: .venv, Kafka's jars, clients in other languages
 	@$(PY) tools/fetch_components.py --all
 
-run: $(VENV)/base.stamp ## start a broker on 127.0.0.1:9092, data in ./data
+run: $(VENV)/bytecode.stamp ## start a broker on 127.0.0.1:9092, data in ./data
 	@exec $(VENV)/bin/barnabas start --data-dir $(DATA_DIR)
 
 test: lint components ## lint, then every test
 	$(PY) -m pytest -n 2 --dist loadfile --ignore tests/pipelines $(PYTEST_ARGS)
 	$(PY) -m pytest -n 2 --dist loadfile tests/pipelines $(PYTEST_ARGS)  # by themselves: a Spark session each
 
-lint: $(VENV)/dev.stamp ## ruff and mypy --strict
+lint: $(VENV)/dev.stamp ## ruff and mypy --strict, of the code and of its tests
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
@@ -67,8 +71,8 @@ demo: $(VENV)/dev.stamp ## a broker, a few hundred thousand events, and Spark jo
 	@$(PY) tools/demo.py $(DEMO_ARGS)
 
 docs: $(VENV)/base.stamp ## write the generated pages of docs/ again
-	$(PY) -m barnabas.broker.config_reference > docs/configuration.md
-	$(PY) -m barnabas.broker.api_reference > docs/apis.md
+	$(PY) tools/config_reference.py > docs/configuration.md
+	$(PY) tools/api_reference.py > docs/apis.md
 
 clean: ## remove everything that was made here except ./data
 	rm -rf $(VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build demo dist *.egg-info
@@ -77,7 +81,7 @@ clean: ## remove everything that was made here except ./data
 
 # A broker needs only the package, four codecs and RE2; make run waits for nothing else.
 $(VENV)/base.stamp: pyproject.toml setup.py
-	@if [ -z "$(PYTHON)" ]; then echo "Barnabas needs Python 3.11, 3.12 or 3.13 with venv: install one (Debian: python3 python3-venv) or name it, make $(MAKECMDGOALS) PYTHON=/path/to/python" >&2; exit 1; fi
+	@if [ -z "$(PYTHON)" ]; then echo "Barnabas needs Python 3.11 or later with venv: install one (Debian: python3 python3-venv) or name it, make $(MAKECMDGOALS) PYTHON=/path/to/python" >&2; exit 1; fi
 	@if ! $(PY) -m pip --version >/dev/null 2>&1; then $(PYTHON) -m venv --clear $(VENV); fi
 	@$(PIP_INSTALL) --editable .
 	@touch $@
@@ -86,6 +90,12 @@ $(VENV)/dev.stamp: $(VENV)/base.stamp
 	@$(PIP_INSTALL) --editable '.[dev]'
 	@touch $@
 
+# By the paths that imports go by, the links in barnabas/; compileall does not follow them by itself. Python compares the
+# time of each source with what its bytecode says, so that a source that changes later is never passed over.
+$(VENV)/bytecode.stamp: $(VENV)/base.stamp $(SOURCES)
+	@$(PY) -m compileall -q --invalidation-mode timestamp $(CURDIR)/barnabas $(PACKAGES:%=$(CURDIR)/barnabas/%)
+	@touch $@
+
 .PHONY: components
-components: $(VENV)/dev.stamp
+components: $(VENV)/dev.stamp $(VENV)/bytecode.stamp
 	@$(PY) tools/fetch_components.py

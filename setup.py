@@ -2,9 +2,10 @@
 
 from setuptools import find_packages, setup
 
-LINKED = ("broker", "pipelines", "protocol", "replication", "storage")
+LINKED = ("base", "broker", "pipelines", "protocol", "replication", "storage")
 
-# The links inside barnabas/ are for type checkers and editors: packages come from the folders themselves, once.
+# An editable install puts the checkout on the path, and Python imports through the links inside barnabas/. A wheel has
+# no links: its packages come from the folders themselves, once.
 folders = {
     f"barnabas.{name}": f"barnabas/{name}" for name in find_packages("barnabas") if name.split(".")[0] not in LINKED
 }
@@ -15,5 +16,5 @@ folders = {package: folder.replace(".", "/") for package, folder in folders.item
 setup(
     packages=["barnabas", *folders],
     package_dir={"barnabas": "barnabas", **folders},
-    package_data={"barnabas.pipelines.shared": ["*.properties"]},
+    package_data={"barnabas.pipelines.shared.spark": ["*.properties"]},
 )

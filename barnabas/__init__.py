@@ -1,3 +1,5 @@
 """A broker that speaks Apache Kafka's wire protocol."""
 
-__version__ = "0.1.0"
+from barnabas.base.version import VERSION
+
+__version__ = VERSION

@@ -52,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _find(words: list[str]) -> tuple[Command | None, list[str]]:
-    """The command that the words name, and the words behind its name; None if help was all that was wanted."""
+    """Returns the command that the words name and the words after its name, or None if help was all that was asked
+    for."""
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
     if not words or words[0] in ("-h", "--help"):
@@ -109,7 +110,7 @@ def _print_version() -> int:
 
 
 def _explained(error: Exception) -> str:
-    """One line for what a user can understand; anything else is raised again."""
+    """Returns one line about an error that a user can understand. Raises any other again."""
     from barnabas.protocol.errors import KafkaError
 
     if isinstance(error, KafkaError):
@@ -137,7 +138,7 @@ def _complain(line: str, status: int) -> int:
 
 
 def _reader_left() -> int:
-    """Whoever read our output has seen enough. What is still buffered has nowhere to go."""
+    """Drops what is still buffered: the program that read our output has ended."""
     import os
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

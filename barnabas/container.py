@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from barnabas.__main__ import COMMANDS, main
 from barnabas.commands.start import START, end_on_sigterm, report_of
-from barnabas.container_settings import for_the_jvm, start_options, strangers
+from barnabas.container_settings import for_the_jvm, start_options, unknown_settings
 from barnabas.options import Failure, UsageError
 
 
@@ -17,7 +17,7 @@ def run(words: Sequence[str]) -> int:
     if words and words[0] in COMMANDS:
         return main(words)
     end_on_sigterm()
-    ignored = strangers(os.environ)
+    ignored = unknown_settings(os.environ)
     try:
         options = start_options({name: value for name, value in os.environ.items() if name not in ignored})
     except Failure as error:

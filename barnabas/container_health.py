@@ -8,7 +8,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from barnabas.client import Address, Client
+from barnabas.base.network import Address
+from barnabas.client.client import Client
 from barnabas.commands.start import START, first_for_clients, properties_of
 from barnabas.container_settings import start_options
 from barnabas.options import Failure, UsageError
@@ -19,7 +20,8 @@ _WILDCARDS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def listening_address(options: Sequence[str]) -> Address:
-    """Where a broker with these options of `barnabas start` can be dialled from the same machine."""
+    """Returns the address at which a broker with these options of `barnabas start` can be reached from the same
+    machine."""
     _, _, host, port = first_for_clients(properties_of(START.parse(options)))
     host = host.strip("[]")
     if not port.isdecimal() or port == "0":
@@ -28,7 +30,7 @@ def listening_address(options: Sequence[str]) -> Address:
 
 
 def words_of_entry_point(command_line: bytes) -> list[str]:
-    """The options behind `python -m barnabas.container`, whatever stands in front of it."""
+    """Returns the options after `python -m barnabas.container`, whatever stands before it."""
     words = [os.fsdecode(word) for word in command_line.split(b"\0")[:-1]]
     module = "barnabas.container"
     return words[words.index(module) + 1 :] if module in words else []

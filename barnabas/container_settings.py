@@ -35,7 +35,7 @@ _FOR_THE_JVM = {
     "KAFKA_TOOLS_LOG4J_LOGLEVEL",
     "KAFKA_VERSION",
 }
-"""Kafka's scripts read them; none of them is a key of server.properties."""
+"""Variables that Kafka's scripts read; none of them is a key of server.properties."""
 
 _LEVELS = {
     "ALL": "info",
@@ -50,13 +50,13 @@ _LEVELS = {
 
 
 def key_of(variable: str) -> str:
-    """The key that a variable stands for: KAFKA_A_B, KAFKA_A__B and KAFKA_A___B are a.b, a_b and a-b."""
+    """Returns the key that a variable stands for: KAFKA_A_B, KAFKA_A__B and KAFKA_A___B are a.b, a_b and a-b."""
     name = variable.removeprefix(_PREFIX).lower().replace("_", ".")
     return name.replace("...", "-").replace("..", "_")
 
 
 def start_options(environment: Mapping[str, str], mounted_file: str = MOUNTED_FILE) -> list[str]:
-    """The options of `barnabas start` that say what the environment and the mounted file do."""
+    """Returns the options of `barnabas start` for the settings of the environment and the mounted file."""
     has_file = _is_there(mounted_file)
     given = {key_of(variable): environment[variable] for variable in _settings(environment)}
     for key in ("listeners", "advertised.listeners"):
@@ -73,7 +73,8 @@ def start_options(environment: Mapping[str, str], mounted_file: str = MOUNTED_FI
 
 
 def _is_there(path: str) -> bool:
-    """Also if it may not be looked at: then reading it says why, and nobody's settings are left out without a word."""
+    """Says whether the file exists, or may not be looked at: reading it then raises, and no setting is dropped
+    silently."""
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -108,9 +109,9 @@ def _settings(environment: Mapping[str, str]) -> list[str]:
     return [variable for variable in environment if variable.startswith(_PREFIX) and variable not in others]
 
 
-def strangers(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that look like settings and are none that a broker knows, each with a word about it."""
-    from barnabas.broker.config import BrokerConfig
+def unknown_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variables that look like settings but are no keys of a broker, each with the reason."""
+    from barnabas.broker.config.broker_config import BrokerConfig
     from barnabas.protocol.errors import InvalidConfig
 
     found = {}
@@ -123,5 +124,5 @@ def strangers(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def for_the_jvm(environment: Mapping[str, str]) -> list[str]:
-    """The variables that tell Kafka's JVM something; there is none here."""
+    """Returns the variables that are meant for Kafka's JVM; there is none here."""
     return sorted(_FOR_THE_JVM & environment.keys())

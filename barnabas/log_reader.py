@@ -1,7 +1,7 @@
 """What is in the files of a data directory, as plain dicts: Kafka's formats, ours and Kafka's own files alike.
 
 Rules:
-- Every item has a `type`; one of type `damage` says what is wrong and where. Reading goes on behind a batch whose CRC
+- Every item has a `type`; one of type `damage` says what is wrong and where. Reading goes on after a batch whose CRC
   does not match, and stops where no batch can be found any more.
 - Files are mapped, not loaded, and only read: a broker may be using them.
 - An active index is longer than its rows, which Kafka fills with zeros: those are not shown.
@@ -12,18 +12,10 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Any
 
+from barnabas.protocol.batch_header import BatchHeader, crc_of, iter_batches
 from barnabas.protocol.compression import CompressionType
 from barnabas.protocol.errors import KafkaError, ProtocolError
-from barnabas.protocol.records import (
-    BatchHeader,
-    ControlType,
-    Record,
-    control_type_of,
-    coordinator_epoch_of,
-    crc_of,
-    iter_batches,
-    iter_records,
-)
+from barnabas.protocol.records import ControlType, Record, control_type_of, coordinator_epoch_of, iter_records
 from barnabas.protocol.types import uuid_text
 
 Item = dict[str, Any]
@@ -37,7 +29,7 @@ _ABORTED_ROW = Struct(">hqqqq")
 
 
 def find_files(path: str) -> Iterator[str]:
-    """The file itself, or those under a directory that can be read here, in order."""
+    """Returns the file itself, or those under a directory that can be read here, in order."""
     if not os.path.isdir(path):
         os.stat(path)  # raises what is wrong with it: that it is no file of a log would be a guess
         yield path
@@ -50,7 +42,7 @@ def find_files(path: str) -> Iterator[str]:
 
 
 def read(path: str, *, records: bool = False) -> Iterator[Item]:
-    """What the file holds; its records only if asked for."""
+    """Yields what the file holds, with its records only if asked for."""
     reader = reader_of(path)
     if reader is None:
         raise ValueError(f"{path}: not a file of a log: those end in {', '.join(_BY_SUFFIX)} or are named {_names()}")
@@ -140,7 +132,7 @@ def _record_item(record: Record) -> Item:
 
 
 def _metadata_item(record: Record) -> Item:
-    from barnabas.replication.metadata_record_serde import decode_record
+    from barnabas.protocol.stored.metadata_record_serde import decode_record
 
     item = {"type": "metadata", "offset": record.offset, "timestamp": record.timestamp}
     try:
@@ -158,8 +150,8 @@ def _control_item(record: Record) -> Item:
 
 
 def _control_data(code: int, record: Record) -> Any:
-    from barnabas.protocol import control_records
     from barnabas.protocol.schema import decode
+    from barnabas.protocol.stored import control_records
 
     classes: dict[int, type] = {
         ControlType.LEADER_CHANGE: control_records.LeaderChangeMessage,
@@ -178,7 +170,7 @@ def _control_data(code: int, record: Record) -> Any:
 
 
 def message_dict(message: Any) -> Item:
-    """A decoded message by its fields' names; a Uuid as Kafka prints it."""
+    """Returns a decoded message by its fields' names; a Uuid as Kafka prints it."""
     return {field.name: _plain(field, getattr(message, field.name)) for field in message.__fields__}
 
 

@@ -25,12 +25,12 @@ class Failure(Exception):
 
 class Option(NamedTuple):
     names: str
-    """All of them, `-k --key-separator`."""
+    """All names, as in `-k --key-separator`."""
     help: str
     value: str = ""
-    """What the value is called in the help, in brackets if it may be left out; without one the option is a switch."""
+    """The name of the value in the help, in brackets if it may be left out; without one the option is a switch."""
     parse: Callable[[str], Any] = str
-    """Text to value; ValueError says what the text must be."""
+    """Turns the text into the value; raises ValueError with what the text must be."""
     default: Any = None
     repeated: bool = False
     required: bool = False
@@ -156,7 +156,7 @@ def _store(option: Option, name: str, text: str | None, values: dict[str, Any]) 
 
 
 def _columns(rows: list[tuple[str, str]], width: int = 30) -> list[str]:
-    """Left and right; a long left has a line of its own."""
+    """Formats two columns; a long left one has a line of its own."""
     lines = []
     for left, right in rows:
         lines += [f"  {left:<{width}}{right}"] if len(left) < width else [f"  {left}", f"  {'':<{width}}{right}"]

@@ -25,7 +25,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 
 def table_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """Numbers to the right, the rest to the left; nothing after the last column."""
+    """Yields the lines of a table: numbers to the right, the rest to the left, nothing after the last column."""
     lines = [[str(cell) for cell in row] for row in rows]
     table = [list(columns), *lines]
     widths = [max(len(row[column]) for row in table) for column in range(len(columns))]
@@ -48,7 +48,7 @@ def print_json(value: Any) -> None:
 
 
 def say(text: str) -> None:
-    """To the person at the terminal; who has closed stderr does not listen."""
+    """Prints to stderr, for the person at the terminal; does nothing if stderr is closed."""
     try:
         print(text, file=sys.stderr, flush=True)
     except (OSError, ValueError):
@@ -64,7 +64,7 @@ def human_bytes(size: float) -> str:
 
 
 def human_duration(seconds: float) -> str:
-    """In the two largest units that say something."""
+    """Formats a duration in its two largest units."""
     if seconds < 60:
         return f"{seconds:.1f} s" if 0 < seconds < 10 else f"{int(seconds)} s"
     minutes, hours, days = int(seconds // 60), int(seconds // 3600), int(seconds // 86400)
@@ -78,7 +78,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def iso_time(timestamp_ms: int) -> str:
-    """UTC, as everybody reads it; the number itself where no calendar has such a day."""
+    """Formats a timestamp in UTC, or as the number itself where no calendar has such a day."""
     try:
         seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(timestamp_ms // 1000))
     except (ValueError, OverflowError, OSError):
@@ -94,7 +94,7 @@ def text_of(data: bytes) -> str:
 
 
 def record_format(template: str, *, raw: bool = False) -> Formatter:
-    """kcat's letters: see `_FIELDS`; `%%` is a percent sign, `\\n`, `\\t`, `\\xNN` are as in C."""
+    r"""Parses a format of kcat's letters: see `_FIELDS`; `%%` is a percent sign, `\n`, `\t`, `\xNN` are as in C."""
     parts: list[Formatter] = []
     first, *rest = unescape(template).replace("%%", _PERCENT).split("%")
     parts.append(_literal(first))
@@ -156,7 +156,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "a": "\a", "b": "\b", "f
 
 
 def unescape(text: str) -> str:
-    """`\\n`, `\\t`, `\\xNN` and the like; a backslash before anything else stands for what follows it.
+    """Replaces `\\n`, `\\t`, `\\xNN` and the like; a backslash before anything else stands for what follows it.
 
     A byte above 127 becomes a surrogate escape: encoding with `surrogateescape` gives that byte."""
     import re
@@ -184,7 +184,7 @@ def record_json() -> Formatter:
 
 
 def record_fields(record: "Record") -> dict[str, Any]:
-    """The record as JSON has it."""
+    """Returns the record as it stands in JSON."""
     return {
         "offset": record.offset,
         "timestamp": record.timestamp,
@@ -201,7 +201,7 @@ def record_fields(record: "Record") -> dict[str, Any]:
 
 
 def data_field(name: str, data: bytes | None) -> dict[str, str | None]:
-    """`name` with the text, or `name_base64` where the data is none."""
+    """Returns `name` with the text, or `name_base64` where the data is not UTF-8."""
     if data is None:
         return {name: None}
     try:

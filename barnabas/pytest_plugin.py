@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def kafka_broker() -> "Iterator[Broker]":
-    """A broker for the whole session; `kafka_broker.bootstrap_servers` is its address."""
+    """Starts a broker for the whole session; `kafka_broker.bootstrap_servers` is its address."""
     from barnabas.testing import Broker
 
     with Broker() as broker:
@@ -21,7 +21,7 @@ def kafka_broker() -> "Iterator[Broker]":
 
 @pytest.fixture
 def kafka_topic(kafka_broker: "Broker", request: pytest.FixtureRequest) -> str:
-    """The name of a new topic with one partition, for this test alone."""
+    """Creates a topic with one partition for this test alone, and returns its name."""
     letters = (letter if letter.isascii() and letter.isalnum() else "-" for letter in request.node.name)
     name = f"{''.join(letters)[:200]}-{os.urandom(6).hex()}"
     kafka_broker.create_topics({name: 1})

@@ -12,14 +12,15 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from barnabas.broker.loop import Loop
-from barnabas.broker.promise import Promise
-from barnabas.broker.report import TextReport
+from barnabas.base.environment import Report
+from barnabas.base.promise import Promise
+from barnabas.broker.process import BrokerProcess
 from barnabas.broker.server import BrokerServer
+from barnabas.broker.system.report import TextReport
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.messages.create_topics import (
     CreatableTopic,
@@ -27,16 +28,17 @@ from barnabas.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from barnabas.storage.seams import Report
+from barnabas.replication.controller.channel import own_context
 
 if TYPE_CHECKING:
     from barnabas.testing_container import BarnabasContainer as BarnabasContainer
 
-_START_TIMEOUT_S = 30
+T = TypeVar("T")
+_TIMEOUT_S = 30
 
 
 class MovableTime:
-    """The time of the system, and what a test has put on top of it."""
+    """The time of the system, and what a test has added to it."""
 
     def __init__(self) -> None:
         self.ahead_s = 0.0
@@ -49,7 +51,7 @@ class MovableTime:
 
 
 class Broker:
-    """Start it as a context manager, or with `start` and `stop`.
+    """A broker to start as a context manager, or with `start` and `stop`.
 
     `config` takes Kafka's broker keys, for example {"auto.create.topics.enable": "false"}. A `data_dir` of your own is
     kept: a second broker on it finds what the first one stored.
@@ -70,12 +72,20 @@ class Broker:
         self._asked_port = port
         self._report = report or TextReport(level="warning")
         self._time = MovableTime()
-        self._loop: Loop | None = None
         self._thread: threading.Thread | None = None
-        self._server: BrokerServer | None = None
+        self._process: BrokerProcess | None = None
         self._error: BaseException | None = None
         self.data_dir = ""
         self.port = 0
+
+    @property
+    def _running(self) -> BrokerProcess:
+        assert self._process is not None, "start the broker first"
+        return self._process
+
+    @property
+    def _server(self) -> BrokerServer:
+        return self._running.server
 
     @property
     def bootstrap_servers(self) -> str:
@@ -89,8 +99,8 @@ class Broker:
         self._error = None
         self._thread = threading.Thread(target=self._run, args=(ready,), name="barnabas-broker", daemon=True)
         self._thread.start()
-        if not ready.wait(_START_TIMEOUT_S):
-            self._error = TimeoutError(f"the broker was not ready within {_START_TIMEOUT_S} s")
+        if not ready.wait(_TIMEOUT_S):
+            self._error = TimeoutError(f"the broker was not ready within {_TIMEOUT_S} s")
         if self._error is not None:
             error = self._error
             self.stop()
@@ -103,7 +113,7 @@ class Broker:
         return self
 
     def create_topics(self, topics: Mapping[str, int], config: Mapping[str, str] | None = None) -> None:
-        """Topics by name with their number of partitions, all with the same topic configuration."""
+        """Creates topics, given by name with their number of partitions, all with the same configuration."""
         request = CreateTopicsRequest(
             topics=[
                 CreatableTopic(
@@ -116,27 +126,12 @@ class Broker:
                 for name, partitions in topics.items()
             ]
         )
-        done = threading.Event()
-        errors: list[str] = []
 
-        def create() -> None:
-            assert self._server is not None
-            self._server.broker.controller.submit(
-                lambda controller, image: controller.create_topics(request, image)
-            ).when_done(created)
+        def create() -> Promise[CreateTopicsResponse]:
+            return self._server.node.controller.submit(request, own_context(request))
 
-        def created(promise: Promise[CreateTopicsResponse]) -> None:
-            if promise.error is not None:
-                errors.append(str(promise.error))
-            else:
-                refused = (topic for topic in promise.value.topics if topic.error_code)
-                errors.extend(f"{topic.name}: {topic.error_message}" for topic in refused)
-            done.set()
-
-        assert self._loop is not None, "start the broker first"
-        self._loop.call_from_thread(create)
-        if not done.wait(_START_TIMEOUT_S):
-            raise TimeoutError("the topics were not created in time")
+        response = self._call_on_loop(create)
+        errors = [f"{topic.name}: {topic.error_message}" for topic in response.topics if topic.error_code]
         if errors:
             raise KafkaError("; ".join(errors))
 
@@ -145,25 +140,39 @@ class Broker:
 
         Returns when everything that was due by then has been done. Clients keep their own time.
         """
-        done = threading.Event()
-        loop = self._loop
-        assert loop is not None, "start the broker first"
 
-        def move() -> None:
+        def move() -> Promise[None]:
+            moved: Promise[None] = Promise()
+            clock = self._running.clock
             self._time.ahead_s += seconds
-            loop.call_later(0, loop.call_soon, done.set)  # behind the timers that are due now, and what they put off
+            clock.call_later(0, clock.call_soon, moved.resolve, None)  # after the timers that are due
+            return moved
 
-        loop.call_from_thread(move)
-        if not done.wait(_START_TIMEOUT_S):
-            raise TimeoutError("the broker did not follow its clock in time")
+        self._call_on_loop(move)
+
+    def _call_on_loop(self, ask: Callable[[], Promise[T]]) -> T:
+        """Calls `ask` on the broker's thread and waits for its promise. Returns the value, or raises the error."""
+        answered = threading.Event()
+        answers: list[Promise[T]] = []
+
+        def answer(promise: Promise[T]) -> None:
+            answers.append(promise)
+            answered.set()
+
+        self._running.call(lambda: ask().when_done(answer))
+        if not answered.wait(_TIMEOUT_S):
+            raise TimeoutError(f"the broker did not answer within {_TIMEOUT_S} s")
+        if (error := answers[0].error) is not None:
+            raise error
+        return answers[0].value
 
     def stop(self) -> None:
         """Answers what is under way, flushes, and leaves nothing behind. Stopping twice does no harm."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
-        if self._loop is not None and self._server is not None:
-            self._loop.call_from_thread(self._server.stop)
+        if self._process is not None:
+            self._process.stop()
         thread.join()
         if self._own_data_dir is None:
             shutil.rmtree(self.data_dir, ignore_errors=True)
@@ -194,18 +203,17 @@ class Broker:
             "group.initial.rebalance.delay.ms": "0",  # a test has the consumers that it has
             **self._config,
         }
-        server = BrokerServer(properties, report=self._report, system_time=self._time)
-        self._server, self._loop = server, server.loop
+        process = self._process = BrokerProcess(properties, report=self._report, system_time=self._time)
 
         def on_ready() -> None:
-            self.port = server.listeners[0].port
+            self.port = process.server.listeners[0].port
             ready.set()
 
-        server.run(on_ready)
+        process.run(on_ready)
 
 
 def __getattr__(name: str) -> Any:
-    """`BarnabasContainer` needs testcontainers, which only those who ask for it must have."""
+    """Imports `BarnabasContainer` when it is asked for: it needs testcontainers, which is not always installed."""
     if name != "BarnabasContainer":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

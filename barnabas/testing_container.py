@@ -1,7 +1,7 @@
 """The image under testcontainers, for those whose tests have containers already; `barnabas.testing` has it too.
 
-The constructor and the methods are those of testcontainers' KafkaContainer. A client must be told the port that Docker
-has chosen for the host, and nobody knows that before the container runs: so it waits for a file that says it.
+The constructor and the methods are those of testcontainers' KafkaContainer. The broker must advertise the port that
+Docker has chosen for the host, which is not known before the container runs: so the container waits for a file with it.
 """
 
 import io
@@ -12,7 +12,9 @@ from typing import Any, Self
 
 from testcontainers.core.container import DockerContainer
 
-from barnabas.client import Client, Unreachable, parse_addresses
+from barnabas.client.client import Client
+from barnabas.client.connection import parse_addresses
+from barnabas.client.errors import Unreachable
 
 FOLDER = "/tmp"
 ADVERTISED, COMPLETE = "barnabas-advertised", "barnabas-advertised-complete"
@@ -26,7 +28,7 @@ def entry_point(folder: str = FOLDER) -> list[str]:
 
 
 def advertisement(listener: str) -> bytes:
-    """An archive with what the broker advertises, and behind it a file which says that the first one is whole."""
+    """Returns an archive of what the broker advertises and, after it, a file which says that the first one is whole."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
         line = f"export KAFKA_ADVERTISED_LISTENERS={shlex.quote(listener)}\n".encode()
@@ -53,7 +55,7 @@ class BarnabasContainer(DockerContainer):
         security_protocol: str = "PLAINTEXT",
         **kwargs: Any,
     ) -> None:
-        """No line of the log is waited for, whatever `wait_strategy_check_string` says: the broker is asked."""
+        """Ignores `wait_strategy_check_string`: the broker is asked, and no line of its log is waited for."""
         super().__init__(image, **{"entrypoint": entry_point(), **kwargs})
         self.port = port
         self.listener_name = listener_name
@@ -67,7 +69,7 @@ class BarnabasContainer(DockerContainer):
         return self
 
     def with_kraft(self) -> Self:
-        """There is nothing but KRaft."""
+        """Changes nothing: there is nothing but KRaft."""
         return self
 
     def with_cluster_id(self, cluster_id: str) -> Self:

@@ -1,16 +1,16 @@
-"""Topics, made through librdkafka: the same calls for every system."""
+"""Topics, created through librdkafka: the same calls for every system."""
 
 import time
 
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
 from benchmarks.systems import Failed
 
 READY_SECONDS = 300
 PARTITIONS_AT_ONCE = 1000
 CREATED_AT_ONCE = 5000  # Apache Kafka refuses to create ten thousand in one request
-LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+LATEST = OffsetSpec.latest()
 
 
 def create_topic(address: str, name: str, partitions: int, configs: dict[str, str]) -> None:
@@ -28,7 +28,7 @@ def connected(address: str) -> AdminClient:
 
 
 def wait_for_leaders(address: str, name: str, partitions: int) -> None:
-    """Until each partition answers: a topic is there a little before its leaders are."""
+    """Waits until each partition answers: a topic exists a little before its leaders do."""
     for first in range(0, partitions, PARTITIONS_AT_ONCE):
         _wait_for(address, name, range(first, min(partitions, first + PARTITIONS_AT_ONCE)))
 

@@ -30,7 +30,7 @@ class Bench:
         return max(at_least, int(amount * self.scale))
 
     def topic(self, partitions: int = 1, **configs: str) -> str:
-        """A new one, with leaders that answer. Underscores of the names stand for Kafka's dots."""
+        """Creates a topic and waits for its leaders. Underscores of the names stand for Kafka's dots."""
         self.topics += 1
         name = f"{self.topic_prefix}-{self.topics}"
         admin.create_topic(
@@ -39,7 +39,7 @@ class Bench:
         return name
 
     def settle(self, size_bytes: float) -> None:
-        """Memory as warm, and as few pages still to be written, for every system and sample."""
+        """Brings memory and unwritten pages to the same state for every system and sample."""
         os.sync()
         reserve, block = self.folder / "reserve", bytes(1 << 20)
         with reserve.open("wb") as file:
@@ -84,7 +84,7 @@ class Bench:
         }
 
     def read_back(self, topic: str, partitions: int, produced: Outcome) -> None:
-        """Every acknowledged record once, in order and unaltered, or the sample fails."""
+        """Reads every acknowledged record once, in order and unaltered, or the sample fails."""
         expected = {"expect": int(produced["records"]), "streams": int(produced["streams"])}
         self.load("read", topic=topic, partitions=partitions, **expected)
 
@@ -103,12 +103,13 @@ def mb_per_s(outcome: Outcome) -> float:
 
 
 def client_cores(outcome: Outcome) -> float:
-    """Near 1 for the one thread made by hand, or near 2 for librdkafka's, it is the client that is measured."""
+    """Returns the cores that the client used. Near 1 for our one thread, or near 2 for librdkafka's, the client is the
+    limit."""
     return outcome["client_cpu_s"] / outcome["seconds"]
 
 
 def waits(outcome: Outcome, quantiles: Iterable[str], prefix: str = "") -> dict[str, float]:
-    """By the name of the metric. The generator tells no quantile for which it has too few samples."""
+    """Returns the quantiles by the name of the metric. The generator gives none for which it has too few samples."""
     known = {quantile: outcome.get(f"latency_ms_{quantile}") for quantile in quantiles}
     return {f"{prefix}{quantile} ms": found for quantile, found in known.items() if found is not None}
 

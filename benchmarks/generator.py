@@ -1,4 +1,4 @@
-"""The load generator: builds native/ with gcc and runs it. What it measures is told in native/load.h."""
+"""The load generator: builds native/ with gcc and runs it. native/load.h says what it measures."""
 
 import ctypes.util
 import hashlib
@@ -18,14 +18,14 @@ from benchmarks.systems import ROOT, Failed
 
 SOURCES = Path(__file__).resolve().parent / "native"
 COMPILER = ("gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror")
-LINE_SECONDS = 600  # no set-up and no sample takes as long: who says nothing until then hangs
+LINE_SECONDS = 600  # no set-up and no sample takes as long: a generator that is silent until then hangs
 END_SECONDS = 5  # a Spark session takes a moment to end, and removes its folder when it does
 
 Outcome = dict[str, float]
 
 
 def missing() -> str | None:
-    """One line that says what to install, or None."""
+    """Returns one line that says what to install, or None."""
     if shutil.which("gcc") is None:
         return "the load generator is C: install gcc and librdkafka (Debian: gcc libc6-dev librdkafka-dev)"
     probe = subprocess.run(
@@ -37,7 +37,7 @@ def missing() -> str | None:
 
 
 def build() -> Path:
-    """The program, compiled again only when its sources change."""
+    """Returns the program, compiled again only when its sources change."""
     sources = sorted(SOURCES.glob("*.[ch]"))
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources) + repr(COMPILER).encode()).hexdigest()[:16]
     program = ROOT / ".cache" / "load" / f"load-{digest}"
@@ -55,7 +55,7 @@ def build() -> Path:
 
 
 class Load:
-    """One run of the generator: set up when made, under way after `go`, finished with `result`."""
+    """One run of the generator: set up when created, under way after `go`, finished with `result`."""
 
     def __init__(self, command: list[str], options: dict[str, Any], line_seconds: float = LINE_SECONDS) -> None:
         words = [f"{key}={value}" for key, value in options.items()]
@@ -97,7 +97,7 @@ class Load:
         assert self._popen.stdin is not None
         assert self._popen.stdout is not None
         with suppress(BrokenPipeError):
-            self._popen.stdin.close()  # who waits to be told to go ends with that
+            self._popen.stdin.close()  # a generator that still waits for `go` ends with that
         try:
             self._popen.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
@@ -118,7 +118,7 @@ class Load:
         return line.decode(errors="replace").strip()
 
     def _kill(self) -> None:
-        """With all that it started, such as Spark's JVM."""
+        """Kills the process with all that it started, such as Spark's JVM."""
         if self._popen.poll() is None:
             os.killpg(self._popen.pid, signal.SIGKILL)
         self._popen.wait()

@@ -59,7 +59,7 @@ def _against_case(run: Run, goal: Goal) -> Figure | None:
 
 
 def _quotient(above: Figure | None, below: Figure | None) -> Figure | None:
-    """Of the medians; at worst and at best that of any two samples."""
+    """Returns the quotient of the medians, and of any two samples at worst and at best."""
     if above is None or below is None or not below.least:
         return None
     least, most = above.least / below.most, above.most / below.least

@@ -30,13 +30,14 @@ def described(folder: Path, own_network: bool) -> dict[str, str]:
 
 
 def _unequal() -> str:
-    """The system's is that of loopback, too, but for a program that chooses another."""
+    """Returns the congestion control of each: the system's holds for loopback, too, unless a program chooses
+    another."""
     found = network.congestion_control()
     return found if found == network.SAME else f"{found}; {network.SAME} where Barnabas sends"
 
 
 def _fdatasync_ms(folder: Path) -> float:
-    """The median of a file that grows, as a log does."""
+    """Measures the median fdatasync of a file that grows, as a log does."""
     waits = []
     with tempfile.TemporaryFile(dir=folder) as file:
         for _ in range(50):
@@ -71,6 +72,7 @@ def lacking_space(folder: Path, needed_bytes: float) -> str | None:
 
 
 def allow_open_files() -> None:
-    """As many as may be: the generator and both brokers inherit it, and ten thousand partitions need it."""
+    """Raises the limit of open files: the generator and both brokers inherit it, and ten thousand partitions need
+    it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -21,7 +21,8 @@ SAME_FOR_BOTH = f"{SAME} for all, in a network namespace of the run"
 
 
 def enter_own() -> bool:
-    """Whether this process, and what it starts from now on, has a network of its own. The pid stays the same."""
+    """Gives this process, and what it starts from now on, a network of its own, and says whether that worked. The pid
+    stays."""
     libc = ctypes.CDLL(None, use_errno=True)
     try:
         before = os.open("/proc/self/ns/net", os.O_RDONLY)
@@ -42,7 +43,7 @@ def enter_own() -> bool:
 
 
 def _furnish() -> None:
-    """A new namespace has a loopback device that is down, and the congestion control of the machine."""
+    """Sets up a new namespace: its loopback device is down, and its congestion control is the machine's."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP))
     CONGESTION_CONTROL.write_text(SAME)
@@ -51,6 +52,6 @@ def _furnish() -> None:
 
 
 def congestion_control() -> str:
-    """What a socket gets that nobody chose for."""
+    """Returns the congestion control of a socket that chooses none."""
     with socket.socket() as untouched:
         return untouched.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()

@@ -29,7 +29,7 @@ IN_SHORT = (
     ("one record at a time, p99", "latency", "one at a time", "p99 ms", "{:.2f} ms"),
     ("128 producers, an fsync before every ack", "fsync", "128 producers", "acks/s", "{:,.0f}/s"),
 )
-"""What the README shows: title, scenario, case, metric and how it reads."""
+"""The rows of the README: title, scenario, case, metric and format."""
 
 METHOD = """\
 ## How it is measured
@@ -103,14 +103,14 @@ def goals(run: Run) -> str:
 
 
 def losses(run: Run) -> str:
-    """Wherever the median of another system is better; "~" where that may be chance."""
+    """Returns where the median of another system is better; "~" where that may be chance."""
     found = []
     for entry in run.scenarios:
         for case in entry.cases:
             for metric in case.metrics:
                 for other in run.systems:
-                    if other != OURS and (told := lost(case, metric, other)):
-                        found.append(f"| {entry.title}: {case.name} | {metric} | {told} |")
+                    if other != OURS and (loss := lost(case, metric, other)):
+                        found.append(f"| {entry.title}: {case.name} | {metric} | {loss} |")
     if not found:
         return "## What we lose\n\nNothing, in this run."
     return "\n".join(["## What we lose", "", "| | | Barnabas | the other | |", "|---|---|--:|--:|--:|", *found])
@@ -154,14 +154,15 @@ def scenario(run: Run, entry: ScenarioResult) -> str:
             name = case.name if number == 0 else ""
             rows.append(f"| {name} | {metric} | {' | '.join(cells(case, metric, systems))} |")
         if not case.metrics:
-            told = " | ".join([*(failed(case, system) for system in systems), *("" for _ in others)])
-            rows.append(f"| {case.name} | | {told} |")
+            failures = " | ".join([*(failed(case, system) for system in systems), *("" for _ in others)])
+            rows.append(f"| {case.name} | | {failures} |")
     method = f"{entry.method}{fewer(run, entry)}"
     return "\n".join([f"### {entry.title}", "", method, "", *header, *rule, *rows, "", *drawn]).rstrip()
 
 
 def fewer(run: Run, entry: ScenarioResult) -> str:
-    """What takes minutes, or tells little, gets fewer samples than the page says at its top."""
+    """Returns the scenarios with fewer samples than the page says at its top, because they take minutes or say
+    little."""
     taken = {case.name: most for case in entry.cases if (most := case.samples_most())}
     few = {name: count for name, count in taken.items() if count < run.samples}
     if not few:
@@ -172,7 +173,7 @@ def fewer(run: Run, entry: ScenarioResult) -> str:
 
 
 def in_short(run: Run) -> str:
-    """For the README: a few figures of both, of those that were measured."""
+    """Returns the README's table: a few figures of both systems, of those that were measured."""
     rows = [f"| | {' | '.join(run.systems)} |", "|---|" + "--:|" * len(run.systems)]
     for title, scenario_name, case_name, metric, shown in IN_SHORT:
         if case := run.case(scenario_name, case_name):

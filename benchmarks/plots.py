@@ -61,7 +61,8 @@ def _cases(run: Run, plot: Plot) -> list[tuple[str, CaseResult]]:
 
 
 class Axis:
-    """From values to places. A logarithmic axis begins at a power of ten below the least, a linear one at 0."""
+    """The scale from values to places. A logarithmic axis begins at a power of ten below the least value, a linear one
+    at 0."""
 
     def __init__(self, values: list[float], log: bool, left: float) -> None:
         self.left = left
@@ -119,8 +120,8 @@ def _bar(drawing: Drawing, axis: Axis, y: float, figure: Figure | None, colour: 
         drawing.text(axis.left + 4, y + BAR - 3, "failed or not measured", size=11, fill="#b91c1c")
         return
     shown = f"{figure.median:,.0f}" if figure.median >= 100 else f"{figure.median:.3g}"
-    told = f"{title}: {figure.median:,.4g} ({figure.least:,.4g} to {figure.most:,.4g})"
-    drawing.rectangle(axis.left, y, axis.place(figure.median) - axis.left, BAR - 2, colour, told)
+    label = f"{title}: {figure.median:,.4g} ({figure.least:,.4g} to {figure.most:,.4g})"
+    drawing.rectangle(axis.left, y, axis.place(figure.median) - axis.left, BAR - 2, colour, label)
     middle = y + (BAR - 2) / 2
     drawing.line(axis.place(figure.least), middle, axis.place(figure.most), middle, stroke="#111", width=1.5)
     drawing.text(max(axis.place(figure.most), axis.place(figure.median)) + 5, y + BAR - 3, shown, size=11)

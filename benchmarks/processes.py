@@ -12,7 +12,8 @@ END_SECONDS = 60
 
 
 def end_in_order() -> None:
-    """SIGTERM, and SIGHUP when a terminal goes away, end what was started and remove its data, as Ctrl-C does."""
+    """Ends what was started and removes its data on SIGTERM, and on SIGHUP when a terminal goes away, as Ctrl-C
+    does."""
     signal.signal(signal.SIGTERM, _interrupted)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup: it is to go on
         signal.signal(signal.SIGHUP, _interrupted)
@@ -23,7 +24,7 @@ def _interrupted(_number: int, _frame: FrameType | None) -> None:
 
 
 class Process:
-    """In a group of its own, so that Ctrl-C reaches the harness alone, which then ends what it started, by id."""
+    """A process in a group of its own: Ctrl-C reaches the harness alone, which then ends what it started, by id."""
 
     def __init__(self, command: list[str], log: Path) -> None:
         with log.open("ab") as file:
@@ -36,7 +37,7 @@ class Process:
         return self._popen.poll() is not None
 
     def end(self, number: signal.Signals) -> None:
-        """The process and its descendants, which it can no longer end itself if it was killed."""
+        """Ends the process and its descendants, which it can no longer end itself if it was killed."""
         children = tree(self.pid)[1:]
         if self._popen.poll() is None:
             self._popen.send_signal(number)
@@ -54,7 +55,7 @@ class Process:
 
 
 def tree(pid: int) -> list[int]:
-    """The process and all its descendants that are there now."""
+    """Returns the process and all its descendants that are there now."""
     found = [pid]
     for parent in found:
         for task in Path(f"/proc/{parent}/task").glob("*/children"):
@@ -66,7 +67,7 @@ def tree(pid: int) -> list[int]:
 
 
 def cpu_seconds(pids: list[int]) -> float:
-    """User and system time so far, with that of children who ended and were waited for.
+    """Returns user and system time so far, with that of children that ended and were waited for.
 
     A process's own time is read from its CPU clock: it is what /proc says as utime and stime, in nanoseconds instead of
     ticks of 10 ms, which would be a tenth of what a quick case takes.
@@ -82,7 +83,7 @@ def cpu_seconds(pids: list[int]) -> float:
 
 
 def cpu_clock(pid: int) -> int:
-    """What clock_getcpuclockid(3) answers on Linux; Python has no name for it."""
+    """Returns what clock_getcpuclockid(3) answers on Linux; Python has no name for it."""
     return ~pid << 3 | 2
 
 

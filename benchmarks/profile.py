@@ -43,7 +43,7 @@ class Seen:
 
 
 class ProfiledBench(Bench):
-    """Looks on during every load, and at nothing else: not at the start, nor at topics being made."""
+    """A bench that samples during every load and at no other time: not at the start, nor while topics are created."""
 
     seen: Seen | None = None
 
@@ -80,14 +80,14 @@ def watch(pid: int, raw: Path) -> "subprocess.Popen[bytes]":
         start_new_session=True,
     )
     assert watcher.stdout is not None
-    told = watcher.stdout.readline()  # it says so once it has found its way in the process
+    first_line = watcher.stdout.readline()  # py-spy prints one once it has attached to the process
     if watcher.poll() is not None:
-        raise Failed(f"py-spy cannot look at the broker: {(told + watcher.stdout.read()).decode()[-500:]}")
+        raise Failed(f"py-spy cannot look at the broker: {(first_line + watcher.stdout.read()).decode()[-500:]}")
     return watcher
 
 
 def read_stacks(raw: Path) -> Counter[tuple[str, ...]]:
-    """Lines of "outer;inner;innermost count"."""
+    """Parses lines of "outer;inner;innermost count"."""
     found: Counter[tuple[str, ...]] = Counter()
     if raw.is_file():
         for line in raw.read_text().splitlines():
@@ -99,17 +99,17 @@ def read_stacks(raw: Path) -> Counter[tuple[str, ...]]:
 
 
 def shortened(frame: str) -> str:
-    """`append (storage/log.py:120)` as `storage/log.py append`: lines of one function belong together."""
+    """Shortens `append (storage/log.py:120)` to `storage/log.py append`: lines of one function belong together."""
     name, _, place = frame.partition(" (")
     path = place.rstrip(")").rpartition(":")[0] or place.rstrip(")")
     if path.startswith("<"):
-        return f"compiled {path.strip('<>')}"  # a codec, made from its declaration
+        return f"compiled {path.strip('<>')}"  # a codec, compiled from its declaration
     parts = path.split("/")
     return f"{'/'.join(parts[-3:] if 'handlers' in parts[-3:] else parts[-2:])} {name}" if path else name
 
 
 def breakdown(seen: Seen) -> str:
-    """Self time: by module, then by function; per request where requests were counted, else per GB."""
+    """Returns the self time by module, then by function; per request where requests were counted, else per GB."""
     total = sum(seen.stacks.values()) or 1
     unit, share = (
         ("µs/request", seen.cpu_s * 1e6 / seen.requests)
@@ -131,7 +131,7 @@ def breakdown(seen: Seen) -> str:
 
 
 def flame_graph(stacks: Counter[tuple[str, ...]], title: str) -> str:
-    """Callers below, callees above; width is time. Hover for names and shares."""
+    """Draws callers below, callees above; width is time. Hover for names and shares."""
     total, depth, row, width = sum(stacks.values()) or 1, max(map(len, stacks), default=1), 18, 1400
     drawing = Drawing(width, (depth + 3) * row)
     drawing.text(10, row, title, size=14)

@@ -24,13 +24,13 @@ def value(sequence: int) -> bytes:
 
 
 def check(position: int, found: bytes | None) -> None:
-    """The record at this place of the only partition; anything else was lost, repeated, moved or altered."""
+    """Checks the record at this place of the only partition: any other was lost, repeated, moved or altered."""
     if found != value(position):
         raise ValueError(f"offset {position} does not hold what was written there")
 
 
 def acknowledged(offsets: list[object], records: int) -> None:
-    """Of the only partition, written by nobody else: each record has the next offset. An error is not an offset."""
+    """Checks an acknowledgement: nobody else writes to the only partition, so each record has the next offset."""
     if len(offsets) != records:
         raise ValueError(f"{len(offsets)} of {records} records were acknowledged")
     for expected, offset in enumerate(offsets):
@@ -51,7 +51,7 @@ def waited(started: float, waits: list[float]) -> dict[str, float]:
 
 
 def timed(send: Callable[[bytes], object], records: int) -> list[float]:
-    """`send` returns the offset under which the record was acknowledged."""
+    """Measures `send`, which returns the offset under which the record was acknowledged."""
     waits, offsets = [], []
     for sequence in range(records):
         started = time.perf_counter()
@@ -73,7 +73,7 @@ def checked(started: float, values: Iterable[bytes | None], records: int) -> dic
 
 
 def kafka_python(mode: str, address: str, topic: str, records: int, silence_s: float) -> dict[str, float]:
-    from kafka import KafkaConsumer, KafkaProducer, TopicPartition  # type: ignore[import-untyped]
+    from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
     if mode == "consume":
         consumer = KafkaConsumer(bootstrap_servers=address, consumer_timeout_ms=int(silence_s * 1000))
@@ -98,7 +98,7 @@ def aiokafka(mode: str, address: str, topic: str, records: int, silence_s: float
 
 
 async def in_aiokafka(mode: str, address: str, topic: str, records: int, silence_s: float) -> dict[str, float]:
-    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition  # type: ignore[import-untyped]
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
     if mode == "consume":
         consumer = AIOKafkaConsumer(bootstrap_servers=address)

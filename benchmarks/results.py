@@ -25,7 +25,7 @@ class CaseResult:
     failures: dict[str, list[str]] = field(default_factory=dict)  # by system: why a sample has no figure
 
     def figure(self, metric: str, system: str) -> "Figure | None":
-        """None where there is none: a system that failed even once has no figure to win with."""
+        """Returns the figure, or None: a system that failed even once has no figure to win with."""
         if self.failures.get(system) or metric not in self.metrics:
             return None
         samples = self.metrics[metric].samples.get(system)
@@ -100,7 +100,7 @@ class Figure:
 
     @property
     def is_sure(self) -> bool:
-        """With fewer samples than that it means little that their ranges do not overlap."""
+        """Says whether there are enough samples for their ranges to mean something."""
         return self.count >= ENOUGH_SAMPLES
 
 

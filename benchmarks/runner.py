@@ -33,7 +33,7 @@ class Plan:
     program: Path
 
     def sessions(self, number: int) -> list[list[Work]]:
-        """The work of a round, of which the first is 0, by the broker that it is done on. Each scenario has its own; in
+        """Returns the work of a round, counted from 0, by the broker that it is done on. Each scenario has its own; in
         a quick run, most of which would go by in starts, all that want the same kind of broker share one."""
         shared: dict[object, list[Work]] = {}
         for scenario in self.scenarios:
@@ -47,7 +47,8 @@ class Plan:
 
 
 def take_samples(plan: Plan, run: Run, progress: Progress) -> None:
-    """One round after the other over all scenarios, so that a slow quarter of an hour hits all of them a little."""
+    """Takes one round after the other over all scenarios, so that a slow quarter of an hour hits all of them a
+    little."""
     started = time.monotonic()
     rounds = [plan.sessions(number) for number in range(plan.samples)]
     in_all = sum(len(sessions) for sessions in rounds) * len(plan.systems)
@@ -68,7 +69,7 @@ def tell(progress: Progress, where: str, text: str) -> None:
 
 
 def take_session(plan: Plan, run: Run, work: list[Work], kind: type[System], progress: Progress) -> None:
-    """All work of a session on one broker. After a failed case the next ones get another broker."""
+    """Does all work of a session on one broker. After a failed case the next ones get another broker."""
     while work:
         folder = plan.folder / kind.name
         system = kind(folder, dict(work[0][0].settings))
@@ -81,7 +82,7 @@ def take_session(plan: Plan, run: Run, work: list[Work], kind: type[System], pro
 
 
 def _measure(bench: Bench, run: Run, work: list[Work], progress: Progress) -> list[Work]:
-    """What is left to be measured on another broker."""
+    """Measures the cases, and returns those that are left for another broker."""
     name = bench.system.name
     left = list(work)
     try:
@@ -105,8 +106,8 @@ def _measure(bench: Bench, run: Run, work: list[Work], progress: Progress) -> li
 
 
 def warm_up(bench: Bench) -> None:
-    """What a broker does in its first seconds is not what it does all day, least of all in a JVM: the same load again
-    until it costs no less than before. The rule is the same for all systems."""
+    """Repeats the same load until it costs no less than before: what a broker does in its first seconds is not what it
+    does all day, least of all in a JVM. The rule is the same for all systems."""
     started, before, longest = time.monotonic(), 0.0, 0.0
     for number in itertools.count():
         began = time.monotonic()
@@ -120,7 +121,7 @@ def warm_up(bench: Bench) -> None:
 
 
 def load_a_window(bench: Bench) -> float:
-    """The broker's CPU seconds for some bulk in and out, and some small requests."""
+    """Returns the broker's CPU seconds for some bulk in and out, and some small requests."""
     topic, single = bench.topic(4), bench.topic(4)
     bulk = {"topic": topic, "partitions": 4, "records": bench.scaled(100_000, at_least=100)}
     requests = bench.scaled(20_000, at_least=100)

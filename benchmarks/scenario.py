@@ -16,7 +16,7 @@ class Metric:
     name: str
     more_is_better: bool = False
     digits: int = 2
-    judged: bool = True  # False: told for understanding, nobody wins or loses it
+    judged: bool = True  # False: shown for understanding; nobody wins or loses it
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Case:
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
     quick: bool = False  # also part of a quick run
-    samples_at_most: int = 1000  # for what tells little for the time it takes
+    samples_at_most: int = 1000  # fewer for what says little for the time it takes
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Scenario:
     cases: tuple[Case, ...]
     measure: Callable[[Bench, Case], Figures]
     settings: Mapping[str, str] = field(default_factory=dict)  # of the broker, the same for all systems
-    samples_at_most: int = 1000  # fewer for what takes minutes; 4 still tell a winner (results.ENOUGH_SAMPLES)
+    samples_at_most: int = 1000  # fewer for what takes minutes; 4 still show a winner (results.ENOUGH_SAMPLES)
     warm_up: bool = True  # load the broker before the first case, so that compilers have seen the code
 
 
@@ -44,7 +44,7 @@ def more(name: str, digits: int = 0) -> Metric:
     return Metric(name, more_is_better=True, digits=digits)
 
 
-def told(name: str, digits: int = 2) -> Metric:
+def unjudged(name: str, digits: int = 2) -> Metric:
     return Metric(name, digits=digits, judged=False)
 
 

@@ -1,7 +1,7 @@
 """What Spark gets out of a broker: a batch read through its own Kafka source, then the `archive` job, of one topic.
 
 `python -m benchmarks.spark_load address=… topic=… warm_up=… records=… record_bytes=… crc32_sum=…`, to the rules of
-native/load.h, except that it is told to go twice. Both were done once with the topic `warm_up` before it says that it
+native/load.h, except that `go` comes twice. Both were done once with the topic `warm_up` before it says that it
 is ready. `crc32_sum` is that of all values, as their producer computed it.
 """
 
@@ -15,25 +15,25 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow.compute as pc  # type: ignore[import-untyped]
-import pyarrow.dataset as ds  # type: ignore[import-untyped]
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from barnabas.pipelines import archive
-from barnabas.pipelines.shared import logs
-from barnabas.pipelines.shared.session import session
+from barnabas.pipelines.shared.spark import logs
+from barnabas.pipelines.shared.spark.session import session
 from benchmarks.systems import ROOT
 
 JARS = ROOT / ".cache" / "spark-kafka-4.0.0" / "libs"
 
 
 class Wrong(Exception):
-    """What came out is not what was written."""
+    """What was read is not what was written."""
 
 
 class Content(NamedTuple):
-    """Of all values of a topic, in whatever order they come."""
+    """The count, size and checksum of all values of a topic, in any order."""
 
     records: int
     bytes: int
@@ -44,7 +44,7 @@ Check = Callable[[Content], None]
 
 
 def content(rows: DataFrame) -> Content:
-    """Every byte of every value, added up where it is read."""
+    """Adds up every byte of every value where it is read."""
     found = rows.select(f.count("*"), f.sum(f.length("value")), f.sum(f.crc32("value"))).first()
     return Content(*(number or 0 for number in found or (0, 0, 0)))
 

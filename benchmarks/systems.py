@@ -27,7 +27,7 @@ METADATA_REQUEST = struct.pack(">ihhih5si", 19, 3, 1, 1, 5, b"bench", 0)
 
 
 class Failed(Exception):
-    """A broker or a check that did not hold: the sample has no figure, and the run says why."""
+    """A broker that failed, or a check: the sample has no figure, and the run says why."""
 
 
 class System(Protocol):
@@ -53,7 +53,7 @@ class System(Protocol):
 
 
 class LocalBroker:
-    """What one process on this machine takes: a free port, a log file, and a question until it is answered."""
+    """A broker in one process on this machine: a free port, a log file, and a request until it is answered."""
 
     name = ""
 
@@ -69,7 +69,7 @@ class LocalBroker:
         raise NotImplementedError
 
     def prepare(self) -> None:
-        """Nothing to do."""
+        """Does nothing."""
 
     def log_dir(self) -> Path:
         return self.folder / "data"
@@ -118,7 +118,7 @@ class Barnabas(LocalBroker):
         return {"command": "barnabas start", "settings": "defaults"}
 
     def prepare(self) -> None:
-        """Compiled, as pip leaves what it installs; a checkout that never was starts at half the speed."""
+        """Compiles the checkout, as pip compiles what it installs; otherwise it starts at half the speed."""
         for folder in SOURCES:
             compileall.compile_dir(ROOT / folder, quiet=2)
 
@@ -159,7 +159,7 @@ class ApacheKafka(LocalBroker):
     def missing(cls) -> str | None:
         if shutil.which("java") is None:
             return "Apache Kafka needs Java: install a JDK 17 or later (Debian: openjdk-17-jdk-headless)"
-        return None if KAFKA_LIBS.is_dir() else "Apache Kafka is not here yet: `make setup` fetches it"
+        return None if KAFKA_LIBS.is_dir() else "Apache Kafka is missing: `make setup` fetches it"
 
     @classmethod
     def version(cls) -> str:
@@ -172,7 +172,8 @@ class ApacheKafka(LocalBroker):
         return {"command": " ".join(cls.JVM), "settings": " ".join(f"{k}={v}" for k, v in cls.PROPERTIES.items())}
 
     def prepare(self) -> None:
-        """Formatted once in a run and copied from then on: a JVM for every sample would be minutes of nothing."""
+        """Formats a data directory once in a run and copies it from then on: a JVM for every sample would take
+        minutes."""
         formatted = self.folder.parent / "kafka-formatted"
         if not formatted.is_dir():
             formatted.mkdir()

@@ -40,7 +40,7 @@ def heading(run: Run) -> str:
 
 
 def extent(run: Run) -> str:
-    """What a reader must know before believing a figure."""
+    """Returns what a reader must know before believing a figure."""
     kind = "a quick run of few cases" if run.quick else "all cases"
     kind = f"interrupted, {kind}" if run.interrupted else kind
     length = "" if run.scale == 1 else f", samples {run.scale:g} times as long as in a full run"
@@ -58,8 +58,8 @@ def figures(run: Run) -> str:
                 name = f"  {case.name}" if number == 0 else ""
                 rows.append([name, metric, *cells(case, metric, systems)])
             if not case.metrics:
-                told = [*(failed(case, system) for system in systems), *("" for name in systems if name != OURS)]
-                rows.append([f"  {case.name}", "", *told])
+                failures = [*(failed(case, system) for system in systems), *("" for name in systems if name != OURS)]
+                rows.append([f"  {case.name}", "", *failures])
     return aligned(rows)
 
 
@@ -83,7 +83,7 @@ def failed(case: CaseResult, system: str) -> str:
 
 
 def ratio(ours: Figure | None, theirs: Figure | None, more_is_better: bool) -> str:
-    """How many times as good as the other we are: below 1 we lose. A "~" says that nobody is called the winner: the
+    """Returns how many times as good as the other we are: below 1 we lose. A "~" says that there is no winner: the
     samples overlap, or there are too few of them, and then it says how many."""
     if ours is None or theirs is None:
         return ""

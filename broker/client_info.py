@@ -1,4 +1,4 @@
-"""Who asks, as a request's header and connection tell."""
+"""The client of a request, as the request's header and connection describe it."""
 
 from typing import NamedTuple
 
@@ -6,5 +6,5 @@ from typing import NamedTuple
 class ClientInfo(NamedTuple):
     client_id: str
     client_host: str
-    """Kafka's notation: a slash and the address."""
+    """The address in Kafka's notation, after a slash."""
     api_version: int

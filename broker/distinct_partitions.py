@@ -8,8 +8,8 @@ Asked = TypeVar("Asked")
 
 
 def distinct_partitions(asked: Iterable[tuple[Topic, int, Asked]]) -> dict[Topic, dict[int, Asked]]:
-    """By topic and partition, in the order of the request. Of a partition that is named twice the last mention counts;
-    a topic without partitions is left out."""
+    """Groups by topic and partition, in the order of the request. If a partition is named twice, the last mention
+    counts; a topic without partitions is left out."""
     topics: dict[Topic, dict[int, Asked]] = {}
     for topic, partition, entry in asked:
         topics.setdefault(topic, {})[partition] = entry

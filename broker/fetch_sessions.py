@@ -3,15 +3,16 @@
 Rules:
 - Epoch 0 asks for a new session, -1 for none (and ends the one it names); any other must be the next of its session.
 - The reply to an incremental fetch leaves out what has nothing new: no records, same high watermark, same log start
-  offset, no error. A partition that was in error is always told again.
+  offset, no error. A partition that was in error is always sent again.
 - A partition that gave records goes to the end of the line, so that a busy one cannot starve the others.
 - When the cache is full, only a session unused for `EVICTION_MS` makes room; otherwise the client gets no session and
   goes on sending whole requests.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from barnabas.base.environment import Random
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import PartitionData
 from barnabas.protocol.types import Uuid
@@ -26,7 +27,7 @@ Key = tuple[str | Uuid, int]
 """Topic name, or topic id from version 13 on, and partition."""
 
 
-class Wanted(NamedTuple):
+class PartitionFetch(NamedTuple):
     """One partition as a client asks for it."""
 
     key: Key
@@ -36,15 +37,11 @@ class Wanted(NamedTuple):
     last_fetched_epoch: int
 
 
-class Random(Protocol):
-    def getrandbits(self, k: int, /) -> int: ...
+class _CachedPartition:
+    __slots__ = ("asked", "high_watermark", "log_start_offset")
 
-
-class _Cached:
-    __slots__ = ("high_watermark", "log_start_offset", "wanted")
-
-    def __init__(self, wanted: Wanted) -> None:
-        self.wanted = wanted
+    def __init__(self, asked: PartitionFetch) -> None:
+        self.asked = asked
         self.high_watermark = -1
         self.log_start_offset = -1
 
@@ -61,32 +58,32 @@ class FetchSession:
 
     __slots__ = ("_cached", "epoch", "id", "last_used_ms", "topic_names", "uses_topic_ids")
 
-    def __init__(self, session_id: int, uses_topic_ids: bool, wanted: Iterable[Wanted], now_ms: int) -> None:
+    def __init__(self, session_id: int, uses_topic_ids: bool, asked: Iterable[PartitionFetch], now_ms: int) -> None:
         self.id = session_id
         self.uses_topic_ids = uses_topic_ids
         self.epoch = 1
         self.last_used_ms = now_ms
-        self._cached = {want.key: _Cached(want) for want in wanted}
+        self._cached = {partition.key: _CachedPartition(partition) for partition in asked}
         self.topic_names: dict[Uuid, str] = {}
-        """Of those asked for by their ids, once they were found."""
+        """The names of topics that were asked for by their ids, once they were found."""
 
     def __len__(self) -> int:
         return len(self._cached)
 
-    def wanted(self) -> Iterator[Wanted]:
-        return (cached.wanted for cached in self._cached.values())
+    def asked(self) -> Iterator[PartitionFetch]:
+        return (cached.asked for cached in self._cached.values())
 
-    def update(self, changed: Iterable[Wanted], forgotten: Iterable[Key]) -> None:
-        for want in changed:
-            if (cached := self._cached.get(want.key)) is None:
-                self._cached[want.key] = _Cached(want)
+    def update(self, changed: Iterable[PartitionFetch], forgotten: Iterable[Key]) -> None:
+        for partition in changed:
+            if (cached := self._cached.get(partition.key)) is None:
+                self._cached[partition.key] = _CachedPartition(partition)
             else:
-                cached.wanted = want
+                cached.asked = partition
         for key in forgotten:
             self._cached.pop(key, None)
 
     def news(self, key: Key, data: PartitionData) -> bool:
-        """Whether the reply must carry this partition; remembers what the client then knows."""
+        """Says whether the reply must carry this partition, and remembers what the client then knows."""
         cached = self._cached.get(key)
         if cached is None:
             return True  # another connection of this client forgot it while this fetch was waiting
@@ -107,11 +104,11 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def create(self, wanted: list[Wanted], *, uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
-        """A new session, or None if there is no room. One without partitions is a session too, as in Kafka."""
+    def create(self, asked: list[PartitionFetch], *, uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
+        """Returns a new session, or None if there is no room. One without partitions is a session too, as in Kafka."""
         if not self._has_room(now_ms):
             return None
-        session = FetchSession(self._new_id(), uses_topic_ids, wanted, now_ms)
+        session = FetchSession(self._new_id(), uses_topic_ids, asked, now_ms)
         self._sessions[session.id] = session
         return session
 
@@ -119,7 +116,7 @@ class FetchSessions:
         self._sessions.pop(session_id, None)
 
     def resume(self, session_id: int, epoch: int, *, uses_topic_ids: bool, now_ms: int) -> FetchSession:
-        """The session that an incremental fetch continues; raises KafkaError with what is wrong with it."""
+        """Returns the session that an incremental fetch continues. Raises KafkaError with what is wrong with it."""
         session = self._sessions.get(session_id)
         if session is None:
             raise KafkaError(f"no fetch session {session_id}", ErrorCode.FETCH_SESSION_ID_NOT_FOUND)

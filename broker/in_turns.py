@@ -1,14 +1,14 @@
 """Many small pieces of work that one request asks for, a few at each turn of the loop.
 
-A request may name a hundred thousand groups. What each of them takes is little; all of them at once would keep every
-other client waiting for seconds.
+A request may name a hundred thousand groups. Each takes little time, but all of them at once would keep every other
+client waiting for seconds.
 """
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from barnabas.broker.promise import Promise, all_of
-from barnabas.storage.seams import Clock
+from barnabas.base.environment import Clock
+from barnabas.base.promise import Promise, all_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -17,7 +17,7 @@ PIECES_PER_TURN = 200
 
 
 def in_turns(clock: Clock, pieces: Sequence[T], handle: Callable[[T], Promise[R]]) -> Promise[list[R]]:
-    """A promise of what `handle` promises for each piece, in order. Few are handled before this returns."""
+    """Returns a promise of what `handle` promises for each piece, in order. Few are handled before this returns."""
     if len(pieces) <= PIECES_PER_TURN:
         return all_of([handle(piece) for piece in pieces])
     whole: Promise[list[R]] = Promise()
@@ -27,7 +27,7 @@ def in_turns(clock: Clock, pieces: Sequence[T], handle: Callable[[T], Promise[R]
         start = len(promises)
         try:
             promises.extend(handle(piece) for piece in pieces[start : start + PIECES_PER_TURN])
-        except Exception as error:  # whoever waits must be told, wherever this is called from
+        except Exception as error:  # the promise must fail, wherever this is called from
             return whole.fail(error)
         if len(promises) < len(pieces):
             clock.call_later(0, go_on)  # not soon: the sockets come first

@@ -1,14 +1,27 @@
-"""One partition that this broker leads: its log, its high watermark, and those who wait for either.
+"""One partition of this broker, in the role that the metadata give it.
 
-- Consumers see records below the high watermark only. It follows what every in-sync replica has. This broker's own
-  share is the end of its log or, under `flush.messages=1`, what is on the disk: nobody reads what a power cut can take.
-- An append is acknowledged when it is durable under the topic's policy and, for acks=all, below the high watermark.
+- *leader*: appends what clients and coordinators write, and moves the high watermark. Clients read below it, other
+  replicas to the log end.
+- *follower*: appends and cuts as the leader says, and takes its high watermark. Clients are sent to the leader.
+- *offline*: the log dir has failed. Everything is refused with KAFKA_STORAGE_ERROR.
+
+Three words that are not the same:
+- *durable*: the topic's flush policy asks for no more. Under `flush.messages=N` the append that makes N unflushed
+  records waits for their flush, as in Kafka.
+- *committed*: below the high watermark, which follows what every in-sync replica has. The leader's own share is the end
+  of its log or, under `flush.messages=1`, what is on the disk: nobody reads what a power cut can take.
+- *acknowledged*: acks=1 is answered when the append is durable, acks=-1 when it is durable and committed.
+
+What waits for the high watermark is woken when it moves: appends with acks=-1, and fetches. A fetch of committed
+transactions waits for the last stable offset, which moves with it.
 """
 
 from collections import deque
-from collections.abc import Callable
+from enum import Enum
 from typing import Protocol
 
+from barnabas.base.files import FileSlice
+from barnabas.base.promise import Promise
 from barnabas.protocol.errors import (
     FencedLeaderEpoch,
     KafkaError,
@@ -17,39 +30,44 @@ from barnabas.protocol.errors import (
     UnknownLeaderEpoch,
 )
 from barnabas.protocol.types import TopicPartition, Uuid
-from barnabas.storage.files import FileSlice
+from barnabas.replication.isr import InSyncReplicas
 from barnabas.storage.log import AppendInfo, Log
 
 NO_EPOCH = -1
+ACKS_LEADER = 1
+ACKS_ALL = -1
+
+
+class Role(Enum):
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    OFFLINE = "offline"
+
+
+class Isolation(Enum):
+    """How far a reader may read."""
+
+    LOG_END = "log end"
+    HIGH_WATERMARK = "high watermark"
+    LAST_STABLE_OFFSET = "last stable offset"
 
 
 class FetchWaiter(Protocol):
     def on_bytes(self, size: int) -> None:
-        """More can be read; or, with size 0, something else changed that a waiting fetch must be told."""
+        """More can be read; or, with size 0, something else changed that a waiting fetch must answer with."""
         ...
 
 
-Committed = Callable[[KafkaError | None], None]
-
-
 class Partition:
-    __slots__ = (
-        "_committing", "_first_undecided_offset", "_uncommitted_bytes", "fetch_waiters", "high_watermark",
-        "leader_epoch", "log", "topic_id", "topic_partition",
-    )  # fmt: skip
+    """What every role has in common."""
+
+    __slots__ = ("leader_epoch", "log", "topic_id", "topic_partition")
 
     def __init__(self, topic_partition: TopicPartition, topic_id: Uuid, log: Log, leader_epoch: int) -> None:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.log = log
         self.leader_epoch = leader_epoch
-        if log.config.flush_messages == 1:
-            log.flush_now()  # what a crash left in the page cache is not to be read before it is on the disk
-        self.high_watermark = log.log_end_offset
-        self._first_undecided_offset = log.producers.first_undecided_offset
-        self.fetch_waiters: dict[FetchWaiter, None] = {}
-        self._committing: deque[tuple[int, Committed]] = deque()
-        self._uncommitted_bytes = 0
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
         """A client that knows an older epoch must refresh its metadata; one that knows a newer must wait for ours."""
@@ -59,12 +77,38 @@ class Partition:
             raise FencedLeaderEpoch(f"epoch {current_leader_epoch} is older than {self.leader_epoch}")
         raise UnknownLeaderEpoch(f"epoch {current_leader_epoch} is newer than {self.leader_epoch}")
 
+
+class LeaderPartition(Partition):
+    __slots__ = ("_acknowledging", "_flushing", "_in_sync", "_node_id", "_stable_offset", "_uncommitted", "_waiters")
+
+    def __init__(
+        self, topic_partition: TopicPartition, topic_id: Uuid, log: Log, leader_epoch: int, node_id: int
+    ) -> None:
+        super().__init__(topic_partition, topic_id, log, leader_epoch)
+        self._node_id = node_id
+        self._in_sync = InSyncReplicas([node_id])
+        self._acknowledging: deque[tuple[int, Promise[None]]] = deque()
+        """Appends that wait for the high watermark, by their last offsets."""
+        self._flushing: deque[tuple[int, Promise[None]]] = deque()
+        """Appends that wait for their flush, by their last offsets."""
+        self._uncommitted: deque[tuple[int, int]] = deque()
+        """Where each append ends that is not committed, and its size; only what a waiting fetch may have to count."""
+        self._waiters: dict[FetchWaiter, Isolation] = {}
+        self._stable_offset = 0
+        """The last stable offset that waiting fetches know."""
+        if log.config.flush_messages == 1 and log.recovery_point < log.log_end_offset:
+            log.flusher.flush_now()  # what a crash left in the page cache is not to be read before it is on the disk
+        log.listener = self
+        log.advance_high_watermark(self._in_sync.advance(node_id, log.log_end_offset))
+
+    # ---- epochs
+
     def epoch_of_offset(self, offset: int) -> int:
-        """What comes next is written in this leader's epoch, even if nothing was written in it yet."""
+        """What comes next is written in this leader's epoch, even if nothing was written in it so far."""
         return self.leader_epoch if offset >= self.log.log_end_offset else self.log.epoch_of_offset(offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """The largest epoch not above this one and where it ended; (-1, -1) if that is not known."""
+        """Returns the largest epoch not above this one and where it ended; (-1, -1) if that is not known."""
         log = self.log
         if leader_epoch == self.leader_epoch:
             return leader_epoch, log.log_end_offset
@@ -74,84 +118,180 @@ class Partition:
             return leader_epoch, log.log_end_offset
         return log.end_offset_for_epoch(leader_epoch)
 
-    @property
-    def last_stable_offset(self) -> int:
-        """Nobody begins or ends a transaction here: one that came open with the files stays so."""
-        undecided = self._first_undecided_offset
-        return self.high_watermark if undecided is None else min(undecided, self.high_watermark)
+    # ---- append
 
     def append(self, batch: memoryview, now_ms: int) -> AppendInfo:
-        """Writes a client's batch; whether the outcome may be told already is for `is_committed` to say."""
+        """Writes a client's batch; `is_acknowledged` says whether it may be answered already."""
         info = self.log.append(batch, self.leader_epoch, now_ms)
-        self._appended(len(batch))
+        self._appended(batch)
         return info
 
-    def append_own(self, batches: memoryview, now_ms: int) -> AppendInfo:
-        """The same with what the broker itself has made."""
-        info = self.log.append_own(batches, self.leader_epoch, now_ms)
-        self._appended(len(batches))
+    def append_as_coordinator(self, batches: memoryview, now_ms: int) -> AppendInfo:
+        """Does the same with what the broker itself has made."""
+        info = self.log.append_as_coordinator(batches, self.leader_epoch, now_ms)
+        self._appended(batches)
         return info
 
-    def _appended(self, size: int) -> None:
+    def _appended(self, data: memoryview) -> None:
         log = self.log
-        log_end_offset, flush_messages = log.log_end_offset, log.config.flush_messages
-        self._uncommitted_bytes += size
-        if flush_messages != 1:
-            self._advance(log_end_offset)
-        if log_end_offset - log.recovery_point >= flush_messages:
-            log.flush(self._on_flushed)
-
-    def is_committed(self, info: AppendInfo) -> bool:
-        """Whether an append may be acknowledged. Under `flush.messages=N` the one that makes N unflushed records waits
-        for their flush, as Kafka's does."""
-        log = self.log
-        unflushed = log.log_end_offset - log.recovery_point
-        return info.last_offset < self.high_watermark and unflushed < log.config.flush_messages
-
-    def when_committed(self, info: AppendInfo, then: Committed) -> None:
-        """For an append that is not committed: calls `then` once it is, or once it is known that it never will be."""
-        self._committing.append((info.last_offset, then))
-
-    def _on_flushed(self, error: BaseException | None) -> None:
-        if error is not None:
-            return self.fail(KafkaStorageError(f"{self.topic_partition}: flushing failed: {error}"))
-        self._advance(self.log.recovery_point)
-        while self._committing and self._committing[0][0] < self.log.recovery_point:
-            self._committing.popleft()[1](None)
-
-    def _advance(self, high_watermark: int) -> None:
-        if high_watermark <= self.high_watermark:
+        end_offset = log.log_end_offset
+        if log.config.flush_messages == 1:
+            self._uncommitted.append((end_offset, len(data)))
             return
-        self.high_watermark = high_watermark
-        new_bytes, self._uncommitted_bytes = self._uncommitted_bytes, 0
-        if self.fetch_waiters:
-            for waiter in list(self.fetch_waiters):
-                waiter.on_bytes(new_bytes)
+        high_watermark = self._in_sync.advance(self._node_id, end_offset)
+        if self._waiters or self._uncommitted or high_watermark != end_offset:
+            self._uncommitted.append((end_offset, len(data)))
+        self._commit(high_watermark)
+
+    def is_acknowledged(self, info: AppendInfo, acks: int) -> bool:
+        """Whether an append that has just been made may be answered."""
+        log = self.log
+        return log.log_end_offset - log.recovery_point < log.config.flush_messages and (
+            acks == ACKS_LEADER or info.last_offset < log.high_watermark
+        )
+
+    def when_acknowledged(self, info: AppendInfo, acks: int) -> Promise[None]:
+        """Returns a promise that an append is acknowledged. It fails with what a client is answered."""
+        promise: Promise[None] = Promise()
+        log, last_offset = self.log, info.last_offset
+        if acks == ACKS_LEADER or (last_offset < log.high_watermark and last_offset >= log.recovery_point):
+            self._flushing.append((last_offset, promise))
+        else:
+            self._acknowledging.append((last_offset, promise))
+        return promise
+
+    def when_committed(self, offset: int) -> Promise[None]:
+        """Returns a promise that the high watermark reaches `offset`, where it is not now."""
+        promise: Promise[None] = Promise()
+        self._acknowledging.append((offset - 1, promise))
+        return promise
+
+    # ---- what the log tells
+
+    def on_flushed(self) -> None:
+        log = self.log
+        recovery_point = log.recovery_point
+        own_offset = recovery_point if log.config.flush_messages == 1 else log.log_end_offset
+        self._commit(self._in_sync.advance(self._node_id, own_offset))
+        flushing = self._flushing
+        while flushing and flushing[0][0] < recovery_point:
+            flushing.popleft()[1].resolve(None)
+
+    def on_flush_failed(self, error: KafkaStorageError) -> None:
+        self.fail(KafkaStorageError(f"{self.topic_partition}: flushing failed: {error}"))
+
+    # ---- commit
+
+    def _commit(self, high_watermark: int) -> None:
+        """Wakes everything that waits for the high watermark."""
+        before = self.log.high_watermark
+        if not self.log.advance_high_watermark(high_watermark):
+            return
+        uncommitted, size = self._uncommitted, 0
+        while uncommitted and uncommitted[0][0] <= high_watermark:
+            size += uncommitted.popleft()[1]
+        acknowledging = self._acknowledging
+        while acknowledging and acknowledging[0][0] < high_watermark:
+            acknowledging.popleft()[1].resolve(None)
+        if self._waiters:
+            self._wake(size, before)
+
+    def _wake(self, size: int, high_watermark_before: int) -> None:
+        stable_size = self._newly_stable_bytes(size, high_watermark_before)
+        for waiter, isolation in list(self._waiters.items()):
+            if isolation is not Isolation.LAST_STABLE_OFFSET:
+                waiter.on_bytes(size)
+            elif stable_size is not None:
+                waiter.on_bytes(stable_size)
+
+    def _newly_stable_bytes(self, size: int, high_watermark_before: int) -> int | None:
+        """Returns None if the last stable offset has not moved, and 0 if nobody knows how many bytes that are."""
+        log = self.log
+        stable_offset, before = log.last_stable_offset, self._stable_offset
+        if stable_offset <= before:
+            return None
+        self._stable_offset = stable_offset
+        if before == high_watermark_before and stable_offset == log.high_watermark:
+            return size  # no transaction holds anything back
+        try:
+            return log.unread_bytes(before, max_offset=stable_offset) or 0
+        except KafkaStorageError:
+            return 0  # the fetch that reads it answers with that
 
     def fail(self, error: KafkaError) -> None:
         """Nothing that waits for this log will come true any more."""
-        committing, self._committing = self._committing, deque()
-        for _offset, then in committing:
-            then(error)
+        waiting = [*self._acknowledging, *self._flushing]
+        self._acknowledging.clear()
+        self._flushing.clear()
+        for _offset, promise in waiting:
+            promise.fail(error)
         self.wake_fetchers()
 
     def wake_fetchers(self) -> None:
-        for waiter in list(self.fetch_waiters):
+        for waiter in list(self._waiters):
             waiter.on_bytes(0)
 
     def close(self) -> None:
-        """The partition moves away or is deleted."""
+        """The partition is led by another broker now, or deleted. What waits must not be answered by what comes."""
+        if self.log.listener is self:
+            self.log.listener = None
         self.fail(NotLeaderOrFollower(f"{self.topic_partition} is not here any more"))
 
-    def read(self, offset: int, max_bytes: int, *, committed_only: bool, at_least_one: bool) -> FileSlice | None:
-        max_offset = self.last_stable_offset if committed_only else self.high_watermark
-        return self.log.read(offset, max_bytes, max_offset=max_offset, at_least_one=at_least_one)
+    # ---- read
 
-    def unread_bytes(self, offset: int, *, committed_only: bool) -> int | None:
-        """How much a reader at this offset has before it; None if waiting would bring it no more in one fetch."""
-        max_offset = self.last_stable_offset if committed_only else self.high_watermark
+    def end_offset(self, isolation: Isolation) -> int:
+        """Returns where the reading ends."""
+        log = self.log
+        if isolation is Isolation.HIGH_WATERMARK:
+            return log.high_watermark
+        return log.last_stable_offset if isolation is Isolation.LAST_STABLE_OFFSET else log.log_end_offset
+
+    def read(self, offset: int, max_bytes: int, isolation: Isolation, *, at_least_one: bool) -> FileSlice | None:
+        log = self.log
+        max_offset = log.high_watermark if isolation is Isolation.HIGH_WATERMARK else self.end_offset(isolation)
+        return log.read(offset, max_bytes, max_offset=max_offset, at_least_one=at_least_one)
+
+    def unread_bytes(self, offset: int, isolation: Isolation) -> int | None:
+        """Returns how much a reader at this offset has before it; None if waiting would bring no more in one fetch."""
+        max_offset = self.end_offset(isolation)
         return 0 if offset >= max_offset else self.log.unread_bytes(offset, max_offset=max_offset)
 
+    def wait(self, waiter: FetchWaiter, isolation: Isolation) -> None:
+        """The waiter hears of everything that becomes readable from now on."""
+        if isolation is Isolation.LAST_STABLE_OFFSET:
+            self._stable_offset = self.log.last_stable_offset
+        self._waiters[waiter] = isolation
+
+    def stop_waiting(self, waiter: FetchWaiter) -> None:
+        self._waiters.pop(waiter, None)
+
     def delete_records(self, offset: int) -> int:
-        """Moves the log start offset up to `offset`, or to the high watermark for -1; returns the new low watermark."""
-        return self.log.delete_records(self.high_watermark if offset == -1 else offset)
+        """Moves the log start offset up to `offset`, or to the high watermark for -1. Returns the low watermark."""
+        return self.log.delete_records(self.log.high_watermark if offset == -1 else offset)
+
+
+class FollowerPartition(Partition):
+    """What comes from the leader is stored as it comes; nothing is decided here."""
+
+    __slots__ = ()
+
+    def append(self, batches: memoryview, now_ms: int) -> None:
+        self.log.append_as_follower(batches, now_ms)
+
+    def follow(self, high_watermark: int, log_start_offset: int) -> None:
+        """Takes the leader's offsets, as far as this log has come."""
+        log = self.log
+        log.advance_high_watermark(min(high_watermark, log.log_end_offset))
+        if log_start_offset > log.log_end_offset:
+            log.truncate_fully_and_start_at(log_start_offset)
+        elif log_start_offset > log.log_start_offset:
+            log.delete_records(min(log_start_offset, log.high_watermark))
+
+    def truncate_to(self, offset: int) -> None:
+        self.log.truncate_to(offset)
+
+    @property
+    def fetch_offset(self) -> int:
+        """Where the next fetch begins: it says that everything before it is here, under `flush.messages=1` for good."""
+        log = self.log
+        return log.recovery_point if log.config.flush_messages == 1 else log.log_end_offset

@@ -2,17 +2,17 @@
 
 from collections import deque
 
-from barnabas.broker.controller_shell import ControllerShell
-from barnabas.broker.promise import Promise
-from barnabas.replication.cluster_control import ProducerIdBlock
+from barnabas.base.promise import Promise
+from barnabas.broker.lifecycle import BrokerLifecycle
+from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from barnabas.replication.controller.channel import ControllerChannel, own_context
 
 
 class ProducerIds:
-    __slots__ = ("_broker_epoch", "_broker_id", "_controller", "_end", "_is_asking", "_next", "_waiting")
+    __slots__ = ("_controller", "_end", "_is_asking", "_lifecycle", "_next", "_waiting")
 
-    def __init__(self, broker_id: int, broker_epoch: int, controller: ControllerShell) -> None:
-        self._broker_id = broker_id
-        self._broker_epoch = broker_epoch
+    def __init__(self, lifecycle: BrokerLifecycle, controller: ControllerChannel) -> None:
+        self._lifecycle = lifecycle
         self._controller = controller
         self._next = self._end = 0
         self._waiting: deque[Promise[int]] = deque()
@@ -30,17 +30,17 @@ class ProducerIds:
             self._waiting.popleft().resolve(producer_id)
         if self._waiting and not self._is_asking:
             self._is_asking = True
-            self._controller.submit(
-                lambda controller, image: controller.allocate_producer_ids(self._broker_id, self._broker_epoch, image)
-            ).when_done(self._on_block)
+            lifecycle = self._lifecycle
+            request = AllocateProducerIdsRequest(broker_id=lifecycle.node_id, broker_epoch=lifecycle.broker_epoch)
+            self._controller.submit(request, own_context(request)).when_done(self._on_block)
 
-    def _on_block(self, promise: Promise[ProducerIdBlock]) -> None:
+    def _on_block(self, answer: Promise[AllocateProducerIdsResponse]) -> None:
         self._is_asking = False
-        if promise.error is not None:
+        if answer.error is not None:
             waiting, self._waiting = self._waiting, deque()
-            for waits in waiting:
-                waits.fail(promise.error)
+            for promise in waiting:
+                promise.fail(answer.error)
             return
-        block = promise.value
-        self._next, self._end = block.first_producer_id, block.first_producer_id + block.size
+        block = answer.value
+        self._next, self._end = block.producer_id_start, block.producer_id_start + block.producer_id_len
         self._serve()

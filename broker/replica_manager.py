@@ -1,4 +1,4 @@
-"""The partitions of this broker: created, opened, reconfigured and deleted as the metadata image says.
+"""The partitions of this broker, led or followed: created, opened, reconfigured and deleted as the metadata image says.
 
 - A partition is opened when it is first asked for: a broker with ten thousand of them starts as fast as one with ten.
 - The metadata say which partitions exist; their directories may follow. The first few of a new topic are made before
@@ -8,10 +8,11 @@
 from collections import deque
 from collections.abc import Iterable
 
-from barnabas.broker.partition import Partition
+from barnabas.base.environment import Environment
+from barnabas.broker.partition import FollowerPartition, LeaderPartition, Role
 from barnabas.protocol.errors import KafkaStorageError, NotLeaderOrFollower, UnknownTopicOrPartition
 from barnabas.protocol.types import TopicPartition
-from barnabas.replication.image import (
+from barnabas.replication.metadata.image import (
     CLUSTER_METADATA_TOPIC,
     ImageChanges,
     MetadataImage,
@@ -22,7 +23,6 @@ from barnabas.replication.image import (
 )
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_manager import LogManager
-from barnabas.storage.seams import Clock, Report
 
 MADE_AT_ONCE = 32
 _MAKING_MS = 5
@@ -33,38 +33,68 @@ class ReplicaManager:
     def __init__(
         self,
         node_id: int,
+        environment: Environment,
         *,
         image: MetadataImage,
         logs: LogManager,
         log_defaults: LogConfig,
-        clock: Clock,
-        report: Report,
     ) -> None:
         self._node_id = node_id
         self._image = image
         self._logs = logs
         self._log_defaults = log_defaults
-        self._clock = clock
-        self._report = report
+        self._clock = environment.clock
+        self._report = environment.report
         self._unmade: deque[TopicPartition] = deque()
-        self._partitions: dict[tuple[str, int], Partition] = {}
+        self._leaders: dict[tuple[str, int], LeaderPartition] = {}
+        self._followers: dict[tuple[str, int], FollowerPartition] = {}
 
-    def partition(self, topic: str, index: int) -> Partition:
-        """The partition, which this broker leads; raises what a client must be told otherwise."""
-        partition = self._partitions.get((topic, index))
-        return partition if partition is not None else self._open(topic, index)
+    def partition(self, topic: str, index: int) -> LeaderPartition:
+        """Returns the partition, which this broker leads; raises what a client is answered otherwise."""
+        partition = self._leaders.get((topic, index))
+        return partition if partition is not None else self._lead(topic, index)
 
-    def _open(self, topic: str, index: int) -> Partition:
-        image = self._image.topic(topic)
-        if image is None or not 0 <= index < len(image.partitions):
-            raise UnknownTopicOrPartition(f"there is no partition {topic}-{index}")
-        described = image.partitions[index]
+    def _lead(self, topic: str, index: int) -> LeaderPartition:
+        image, described = self._described(topic, index)
         if described.leader != self._node_id:
             raise NotLeaderOrFollower(f"{topic}-{index} is led by broker {described.leader}")
         name = TopicPartition(topic, index)
         log = self._logs.create(name, image.topic_id, self.log_config(topic))
-        partition = self._partitions[name] = Partition(name, image.topic_id, log, described.leader_epoch)
+        partition = LeaderPartition(name, image.topic_id, log, described.leader_epoch, self._node_id)
+        self._leaders[name] = partition
         return partition
+
+    def follower(self, topic: str, index: int) -> FollowerPartition:
+        """Returns the partition, of which this broker has a replica and another broker is the leader; raises
+        otherwise."""
+        partition = self._followers.get((topic, index))
+        return partition if partition is not None else self._follow(topic, index)
+
+    def _follow(self, topic: str, index: int) -> FollowerPartition:
+        image, described = self._described(topic, index)
+        if described.leader == self._node_id or not self._is_here(described):
+            raise NotLeaderOrFollower(f"{topic}-{index} is led here, or not here at all")
+        name = TopicPartition(topic, index)
+        log = self._logs.create(name, image.topic_id, self.log_config(topic))
+        partition = FollowerPartition(name, image.topic_id, log, described.leader_epoch)
+        self._followers[name] = partition
+        return partition
+
+    def role(self, topic: str, index: int) -> Role | None:
+        """Returns what this broker is for the partition; None if it has no replica of it."""
+        described = self._image.partition(topic, index)
+        if described is None or not self._is_here(described):
+            return None
+        log_dir = self._logs.dir_of(TopicPartition(topic, index))
+        if log_dir is not None and log_dir.error is not None:
+            return Role.OFFLINE
+        return Role.LEADER if described.leader == self._node_id else Role.FOLLOWER
+
+    def _described(self, topic: str, index: int) -> tuple[TopicImage, PartitionImage]:
+        image = self._image.topic(topic)
+        if image is None or not 0 <= index < len(image.partitions):
+            raise UnknownTopicOrPartition(f"there is no partition {topic}-{index}")
+        return image, image.partitions[index]
 
     def log_config(self, topic: str) -> LogConfig:
         return self._log_defaults.with_overrides(self._image.config(ResourceType.TOPIC, topic))
@@ -99,9 +129,8 @@ class ReplicaManager:
     def reconfigure(self, log_defaults: LogConfig) -> None:
         """The broker's own defaults changed: every open log may be concerned."""
         self._log_defaults = log_defaults
-        self._reconfigure(
-            topic for name in {topic for topic, _ in self._partitions} if (topic := self._image.topic(name))
-        )
+        names = {topic for topic, _ in (*self._leaders, *self._followers)}
+        self._reconfigure(topic for name in names if (topic := self._image.topic(name)) is not None)
 
     def _reconfigure(self, topics: Iterable[TopicImage]) -> None:
         for topic in topics:
@@ -120,17 +149,17 @@ class ReplicaManager:
             self._unmade.extend(here[MADE_AT_ONCE:])
 
     def _make(self, name: TopicPartition) -> None:
-        """Unless it was deleted meanwhile. A dir that cannot be written has said so; the next to ask is told."""
+        """Makes its log unless it was deleted meanwhile. A failure is reported; the next request for it tries again."""
         topic = self._image.topic(name.topic)
         if topic is not None and name.partition < len(topic.partitions):
             try:
                 self._logs.create(name, topic.topic_id, self.log_config(name.topic), is_new=True)
             except KafkaStorageError as error:
-                self._report.warning(f"{name} has no directory yet: {error.message}", topic_partition=str(name))
+                self._report.warning(f"{name} could not be made: {error.message}", topic_partition=str(name))
 
     def _make_some(self) -> None:
-        deadline_ms = self._clock.now_ms() + _MAKING_MS
-        while self._unmade and self._clock.now_ms() < deadline_ms:
+        deadline_ms = self._clock.monotonic_ms() + _MAKING_MS
+        while self._unmade and self._clock.monotonic_ms() < deadline_ms:
             self._make(self._unmade.popleft())
         if self._unmade:
             self._clock.call_later(_BREATH_MS, self._make_some)
@@ -146,25 +175,33 @@ class ReplicaManager:
             self._create(after, range(len(before.partitions), len(after.partitions)))
             self._tell_grown(before, after)
         for index in change.changed_partitions():
-            if (partition := self._partitions.get((after.name, index))) is not None:
-                self._follow(partition, after.partitions[index])
+            self._take_role(TopicPartition(after.name, index), after.partitions[index])
 
-    def _follow(self, partition: Partition, described: PartitionImage) -> None:
-        if described.leader != self._node_id:
-            self._close(partition)
-        else:
-            partition.leader_epoch = described.leader_epoch
+    def _take_role(self, name: TopicPartition, described: PartitionImage) -> None:
+        """A partition that changes its role is opened in the new one when it is next asked for."""
+        leads = described.leader == self._node_id
+        if (leader := self._leaders.get(name)) is not None:
+            if leads:
+                leader.leader_epoch = described.leader_epoch
+            else:
+                self._close(name)
+        if (follower := self._followers.get(name)) is not None:
+            if leads or not self._is_here(described):
+                del self._followers[name]
+            else:
+                follower.leader_epoch = described.leader_epoch
 
     def _delete(self, topic: TopicImage) -> None:
         for index in range(len(topic.partitions)):
-            if (partition := self._partitions.get((topic.name, index))) is not None:
-                self._close(partition)
-            self._logs.delete(TopicPartition(topic.name, index))
+            name = TopicPartition(topic.name, index)
+            self._close(name)
+            self._followers.pop(name, None)
+            self._logs.delete(name)
         self._report.info(f"topic {topic.name} deleted", topic=topic.name)
 
-    def _close(self, partition: Partition) -> None:
-        del self._partitions[partition.topic_partition]
-        partition.close()
+    def _close(self, name: TopicPartition) -> None:
+        if (partition := self._leaders.pop(name, None)) is not None:
+            partition.close()
 
     def _tell_created(self, topic: TopicImage) -> None:
         count = len(topic.partitions)
@@ -179,9 +216,9 @@ class ReplicaManager:
     def _tell_configs(self, topic: str) -> None:
         configs = dict(self._image.config(ResourceType.TOPIC, topic))
         now = ", ".join(f"{key}={value}" for key, value in configs.items()) or "all defaults"
-        self._report.info(f"topic {topic} is configured anew: {now}", topic=topic, configs=configs)
+        self._report.info(f"topic {topic} has a new configuration: {now}", topic=topic, configs=configs)
 
     def wake_fetchers(self) -> None:
         """Answers every waiting fetch with what there is: the broker is about to stop."""
-        for partition in self._partitions.values():
+        for partition in self._leaders.values():
             partition.wake_fetchers()

@@ -1,55 +1,59 @@
 """Creates the topics that clients ask about, where `auto.create.topics.enable` allows it, and those the broker needs.
 
-Internal topics have settings of their own. Their replication factor is what is configured, or as many brokers as there
-are if that is less: a broker alone must be able to serve groups without being told that it is alone.
+Internal topics have settings of their own, those of the broker that asks for them. Their replication factor is what is
+configured, or the number of active brokers if that is less: a single broker must be able to serve groups without a word
+about it in its configuration.
 """
 
 from collections.abc import Callable
 
-from barnabas.broker.config import BrokerConfig
-from barnabas.broker.controller_shell import ControllerShell
-from barnabas.broker.promise import Promise
-from barnabas.protocol.errors import ErrorCode
+from barnabas.base.environment import Report
+from barnabas.base.promise import Promise
+from barnabas.broker.config.dynamic_config import DynamicConfig
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from barnabas.replication.controller import Controller
-from barnabas.replication.decision import Decision
-from barnabas.replication.image import GROUP_METADATA_TOPIC, MetadataImage
-from barnabas.storage.seams import Report
+from barnabas.replication.controller.channel import ControllerChannel, own_context
+from barnabas.replication.metadata.image import GROUP_METADATA_TOPIC, MetadataImage
 
 _DEFAULT = -1
 
 
 class TopicCreation:
-    __slots__ = ("_config", "_controller", "_report")
+    __slots__ = ("_config", "_controller", "_image", "_report")
 
-    def __init__(self, controller: ControllerShell, config: Callable[[], BrokerConfig], report: Report) -> None:
+    def __init__(
+        self,
+        controller: ControllerChannel,
+        config: DynamicConfig,
+        image: Callable[[], MetadataImage],
+        report: Report,
+    ) -> None:
         self._controller = controller
         self._config = config
+        self._image = image
         self._report = report
 
     def create(self, names: list[str]) -> Promise[dict[str, ErrorCode]]:
-        """Why a topic could not be created, for those that could not."""
+        """Returns a promise of the errors of those topics that could not be created."""
+        request = CreateTopicsRequest(topics=[self._topic(name) for name in names])
+        created: Promise[CreateTopicsResponse] = self._controller.submit(request, own_context(request))
 
-        def decide(controller: Controller, image: MetadataImage) -> Decision[CreateTopicsResponse]:
-            brokers = len(image.active_brokers)
-            return controller.create_topics(
-                CreateTopicsRequest(topics=[self._topic(name, brokers) for name in names]), image
-            )
+        def none_created(error: KafkaError) -> dict[str, ErrorCode]:
+            return dict.fromkeys(names, error.code)
 
-        created = self._controller.submit(decide)
-        return created.map(self._errors).or_else(lambda error: dict.fromkeys(names, error.code))
+        return created.map(self._errors).or_else(none_created)
 
-    def _topic(self, name: str, brokers: int) -> CreatableTopic:
+    def _topic(self, name: str) -> CreatableTopic:
         if name != GROUP_METADATA_TOPIC:
             return CreatableTopic(
                 name=name, num_partitions=_DEFAULT, replication_factor=_DEFAULT, assignments=(), configs=()
             )
-        config = self._config()
+        config = self._config.current
         configs = {
             "cleanup.policy": "compact",
             "compression.type": "producer",
@@ -58,7 +62,7 @@ class TopicCreation:
         return CreatableTopic(
             name=name,
             num_partitions=config.offsets_topic_num_partitions,
-            replication_factor=min(config.offsets_topic_replication_factor, brokers),
+            replication_factor=min(config.offsets_topic_replication_factor, len(self._image().active_brokers)),
             assignments=(),
             configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
         )

@@ -35,7 +35,7 @@ class Broker(NamedTuple):
 
 @contextmanager
 def barnabas(folder: Path, settings: dict[str, str], port: int = 0) -> Iterator[Broker]:
-    """A folder and a port that were in use before are a restart."""
+    """Starts a broker. With a folder and a port that were in use before it is a restart."""
     options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
     command = [
         sys.executable,
@@ -93,7 +93,7 @@ BROKERS = {"barnabas": barnabas, "kafka": apache_kafka}
 
 @contextmanager
 def running(command: list[str], log: Path, cwd: Path) -> Iterator[tuple[subprocess.Popen[str], "Queue[str | None]"]]:
-    """The process and its lines as they come; it is ended on the way out, whatever happened."""
+    """Yields the process and its lines as they come; ends it on the way out, whatever happened."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=cwd)
     lines: Queue[str | None] = Queue()
     reader = threading.Thread(target=copy_lines, args=(process, lines, log), daemon=True)
@@ -127,7 +127,7 @@ def wait_for(pattern: str, lines: "Queue[str | None]", process: subprocess.Popen
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """SIGTERM, then SIGKILL for what does not listen."""
+    """Ends a process with SIGTERM, then with SIGKILL if it is still there."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
     try:
@@ -144,7 +144,7 @@ def close_pipes(process: subprocess.Popen[str]) -> None:
 
 
 def kafka_tool(main_class: str, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """One of Apache Kafka's own command-line tools, unmodified."""
+    """Runs one of Apache Kafka's own command-line tools, unmodified."""
     command = ["java", *JVM_OPTIONS, "-cp", f"{KAFKA_LIBS}/*", main_class, *arguments]
     return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60)
 

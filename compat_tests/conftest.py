@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from compat_tests.brokers import BROKERS, KAFKA_LIBS, Broker
-from compat_tests.clients import CLIENTS, VERIFIABLE_CONSUMER, names
-from compat_tests.features import RECORDS, TOPICS
-from compat_tests.groups import Group, Topic
-from compat_tests.harness import Driver, missing
+from compat_tests.harness.clients import CLIENTS, VERIFIABLE_CONSUMER, names
+from compat_tests.harness.driver import Driver, missing
+from compat_tests.harness.features import RECORDS, TOPICS
+from compat_tests.harness.groups import Group, Topic
 
 SETTINGS = {
     "message.max.bytes": str(12 * 1024 * 1024),  # the limit that a user raises to send records of 10 MB
@@ -78,7 +78,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 class Drivers:
-    """The drivers by the name of their client, made when first asked for."""
+    """The drivers by the name of their client, created when first asked for."""
 
     def __init__(self, bootstrap: str, folder: Path) -> None:
         self.bootstrap = bootstrap
@@ -92,7 +92,7 @@ class Drivers:
         return self.made[name]
 
     def another(self, name: str, bootstrap: str | None = None) -> Driver:
-        """A process of its own, which whoever asked for it ends."""
+        """Returns a driver in a process of its own, which the caller ends."""
         client = next(client for client in (*CLIENTS, VERIFIABLE_CONSUMER) if client.name == name)
         require(client.needs)
         self.count += 1
@@ -114,25 +114,25 @@ def drivers(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(params=names(RECORDS))
 def client(request: pytest.FixtureRequest, drivers: Drivers) -> Driver:
-    """Every client in turn."""
+    """Returns every client in turn."""
     return drivers[request.param]
 
 
 @pytest.fixture(params=names(TOPICS))
 def admin(request: pytest.FixtureRequest, drivers: Drivers) -> Driver:
-    """Every client that can create and describe, in turn."""
+    """Returns every client that can create and describe, in turn."""
     return drivers[request.param]
 
 
 @pytest.fixture(scope="session")
 def now_ms() -> int:
-    """One moment for the whole run: old timestamps would fall to the retention of a week."""
+    """Returns one time for the whole run: older timestamps would fall to the retention of a week."""
     return int(time.time() * 1000) - 3_600_000
 
 
 @pytest.fixture
 def group(request: pytest.FixtureRequest, drivers: Drivers) -> Iterator[Group]:
-    """A group of this test alone; whoever is still in it afterwards leaves."""
+    """Creates a group for this test alone; members that are still in it afterwards leave."""
     group = Group(drivers.__getitem__, own_name(request))
     yield group
     group.leave()
@@ -140,13 +140,13 @@ def group(request: pytest.FixtureRequest, drivers: Drivers) -> Iterator[Group]:
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest, drivers: Drivers) -> Topic:
-    """A topic of this test alone."""
+    """Creates a topic for this test alone."""
     return Topic(drivers["kafka-python-3"], own_name(request))
 
 
 @pytest.fixture
 def another(drivers: Drivers) -> Iterator[Callable[[str], Driver]]:
-    """Drivers beside the shared ones, to be killed."""
+    """Returns drivers beside the shared ones, to be killed."""
     made: list[Driver] = []
 
     def make(name: str) -> Driver:

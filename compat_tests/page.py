@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from compat_tests.brokers import ROOT
-from compat_tests.clients import CLIENTS, Client
 from compat_tests.differential.allowed import ALLOWED
-from compat_tests.features import (
+from compat_tests.harness.clients import CLIENTS, Client
+from compat_tests.harness.features import (
     BROKER_FEATURES,
     CLIENT_FEATURES,
     COLUMNS,
@@ -21,7 +21,7 @@ from compat_tests.features import (
     Feature,
     features_of,
 )
-from compat_tests.not_served import NOT_SERVED
+from compat_tests.harness.not_served import NOT_SERVED
 
 RESULTS = ROOT / "compat_tests" / "results"
 PAGE = ROOT / "docs" / "compatibility.md"
@@ -64,10 +64,10 @@ def page(ours: Run, kafkas: Run) -> str:
         "## Tools, files, protocol\n\n" + matrix(ours, BROKER_FEATURES, {None: "passed"}),
         *failures(ours, "Barnabas"),
         *failures(kafkas, "Apache Kafka"),
-        "## APIs\n\n[apis.md](apis.md) tells more of each.\n\n" + api_table(APIS.read_text()),
-        "## What Apache Kafka has and this broker has not\n\n" + not_served(),
+        "## APIs\n\n[apis.md](apis.md) says more about each.\n\n" + api_table(APIS.read_text()),
+        "## What Apache Kafka has and this broker does not\n\n" + not_served(),
         "## Known differences\n\nAnswers to raw requests are compared field by field. These are the differences that "
-        "were looked at and let be; [design.md](design.md#where-we-differ-from-kafka) tells of those in behaviour.\n\n"
+        "are intended; [design.md](design.md#where-we-differ-from-kafka) has those in behaviour.\n\n"
         + known_differences(),
     ]
     return "\n\n".join(sections) + "\n"
@@ -83,14 +83,14 @@ def summary(ours: Run, kafkas: Run) -> str:
 
 
 def provenance(ours: Run, kafkas: Run) -> str:
-    """What was tested, by a name that a rewritten history does not change."""
-    told = [run.about.get("sources", "") for run in (ours, kafkas)]
-    both = told[0] if told[0] == told[1] else f"{told[0]}, against Apache Kafka {told[1]}"
+    """Names what was tested, by a digest that a rewritten history does not change."""
+    names = [run.about.get("sources", "") for run in (ours, kafkas)]
+    both = names[0] if names[0] == names[1] else f"{names[0]}, against Apache Kafka {names[1]}"
     return f"Broker and tests: `{both}`, which is what `python -m compat_tests.sources` says in a checkout of them."
 
 
 def client_matrix(run: Run) -> str:
-    """With notes below that say why a client is left out of something."""
+    """Returns the table, with notes below that say why a client is left out of something."""
     reasons: dict[str, int] = {}
     rows = [
         f"| {f.title} | {' | '.join(client_cell(run, f, client, reasons) for client in CLIENTS)} |"
@@ -141,8 +141,8 @@ def failures(run: Run, broker: str) -> list[str]:
 
 
 def api_table(apis: str) -> str:
-    """Without the places in the code: number, name, versions."""
-    rows = re.findall(r"^(\|[^|]+\|[^|]+\|[^|]+\|)[^|]+\|$", apis, re.MULTILINE)
+    """Returns number, name and versions of each API, without its place in the code."""
+    rows = re.findall(r"^(\|[^|]+\|[^|]+\|[^|]+\|).+\|$", apis, re.MULTILINE)
     return "\n".join(rows)
 
 
@@ -168,7 +168,7 @@ def readme_table(run: Run) -> str:
 
 
 def verdict(run: Run, features: list[Feature], client: Client) -> str:
-    """Yes if everything that the client is not left out of was tested, and passed."""
+    """Returns yes if everything that the client is not left out of was tested, and passed."""
     expected = [feature for feature in features if client.excuse(feature) is None]
     outcomes = [{test["outcome"] for test in run.of(feature, client.name).values()} for feature in expected]
     if any("failed" in seen for seen in outcomes):

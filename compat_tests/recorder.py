@@ -1,6 +1,6 @@
 """A pytest plugin: `-p compat_tests.recorder --record FILE` writes what each test said about which client.
 
-The page of docs/ is made of these files, so that it claims what was seen and nothing else. Under xdist the workers
+The page of docs/ is written from these files, so that it claims what was seen and nothing else. Under xdist the workers
 say which clients a test is about, and the controller, which hears of all tests, writes the file.
 """
 
@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from compat_tests.brokers import ROOT
-from compat_tests.clients import CLIENTS
-from compat_tests.groups import Kind
+from compat_tests.harness.clients import CLIENTS
+from compat_tests.harness.groups import Kind
 from compat_tests.sources import sources
 
 NAMES = [client.name for client in CLIENTS]
@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def about(item: pytest.Item) -> dict[str, Any]:
-    """The clients that a test is about; more than one if one reads what another wrote."""
+    """Returns the clients that a test is about; more than one if one reads what another wrote."""
     module = getattr(item, "module", None)
     kinds, pyspark = getattr(module, "KINDS", {}), getattr(module, "PYSPARK", None)
     params = item.callspec.params.values() if hasattr(item, "callspec") else ()
@@ -68,13 +68,14 @@ class Recorder:
         self.tests: dict[str, dict[str, Any]] = {}
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """With --collect-only, what there is to be said."""
+        """Records, with --collect-only, what there is to run."""
         if session.config.getoption("collectonly"):
             self.tests = {item.nodeid: {"outcome": "collected", **about(item)} for item in session.items}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """A test is what its worst part is: set-up, call or tear-down."""
-        entry = self.tests.setdefault(report.nodeid, {"outcome": "passed", **dict(report.user_properties)[ABOUT]})
+        """Records the outcome of a test: that of its worst part, set-up, call or tear-down."""
+        about: Any = dict(report.user_properties)[ABOUT]
+        entry = self.tests.setdefault(report.nodeid, {"outcome": "passed", **about})
         if report.outcome == "failed" or (report.outcome == "skipped" and entry["outcome"] == "passed"):
             entry["outcome"] = report.outcome
             entry["reason"] = reason_of(report)

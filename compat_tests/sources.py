@@ -9,15 +9,15 @@ import subprocess
 
 from compat_tests.brokers import ROOT
 
-TESTED = ("barnabas", "broker", "protocol", "storage", "replication", "compat_tests", ":!compat_tests/results")
-"""What a run writes is no part of what it ran."""
+TESTED = ("barnabas", "base", "broker", "protocol", "storage", "replication", "compat_tests", ":!compat_tests/results")
+"""The results are left out: what a run writes is no part of what it ran."""
 
 CHANGED = " with changes"
 NAME = re.compile(rf"[0-9a-f]{{12}}({CHANGED})?")
 
 
 def sources() -> str:
-    """Of the files that are committed or about to be; marked if there is more to commit."""
+    """Returns the digest of the files that are committed or staged, with a mark if there is more to commit."""
     digest = hashlib.sha256(_git("ls-files", "--stage", "--", *TESTED).encode()).hexdigest()[:12]
     return digest + (CHANGED if _git("status", "--porcelain", "--", *TESTED) else "")
 

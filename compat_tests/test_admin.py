@@ -2,7 +2,7 @@
 
 import pytest
 
-from compat_tests.harness import Driver, DriverError, Record
+from compat_tests.harness.driver import Driver, DriverError, Record
 
 WEEK_MS = "604800000"
 UNKNOWN_TOPIC = r"(?i)unknown.?topic|does not host|error 3\b"

@@ -5,11 +5,11 @@ import time
 import pytest
 
 from compat_tests.brokers import Broker
-from compat_tests.clients import names
 from compat_tests.conftest import Drivers
-from compat_tests.features import MANY_RECORDS
-from compat_tests.harness import Driver, DriverError, Record
-from compat_tests.segments import record_counts_in
+from compat_tests.harness.clients import names
+from compat_tests.harness.driver import Driver, DriverError, Record
+from compat_tests.harness.features import MANY_RECORDS
+from compat_tests.harness.segments import record_counts_in
 
 MANY = 3_000
 LIMIT_BYTES = 10_000

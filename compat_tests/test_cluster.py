@@ -1,7 +1,7 @@
 """The cluster as clients see it: which brokers there are, where they listen, and which of them is the controller."""
 
 from compat_tests.conftest import Drivers
-from compat_tests.harness import Driver
+from compat_tests.harness.driver import Driver
 
 
 def test_the_cluster_is_one_broker_at_the_address_that_clients_started_from(admin: Driver, drivers: Drivers) -> None:

@@ -4,10 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from compat_tests.clients import names
 from compat_tests.conftest import Drivers
-from compat_tests.features import OUT_OF_RANGE, PAUSE
-from compat_tests.harness import Driver, DriverError, Record, decoded
+from compat_tests.harness.clients import names
+from compat_tests.harness.driver import Driver, DriverError, Record, decoded
+from compat_tests.harness.features import OUT_OF_RANGE, PAUSE
 
 TOPIC = "consumers"
 PARTITIONS = 3
@@ -16,7 +16,7 @@ COUNT = 5
 
 @pytest.fixture(scope="module")
 def topic(drivers: Drivers) -> str:
-    """Three partitions with five records each."""
+    """Creates three partitions with five records each."""
     writer = drivers["kafka-python-3"]
     writer.ask("create_topic", topic=TOPIC, partitions=PARTITIONS, configs={})
     writer.produce(TOPIC, [Record(value=b"%d" % n, partition=p) for p in range(PARTITIONS) for n in range(COUNT)])

@@ -7,14 +7,14 @@ import pytest
 
 from compat_tests.brokers import Broker
 from compat_tests.conftest import Drivers
-from compat_tests.harness import Record
+from compat_tests.harness.driver import Record
 
 TOPIC = "tools"
 
 
 @pytest.fixture(scope="module")
 def log(broker: Broker, drivers: Drivers, now_ms: int) -> Path:
-    """Two batches, ten records, with every offset and time known."""
+    """Writes two batches, ten records, with every offset and time known."""
     writer = drivers["kafka-python-3"]
     writer.ask("create_topic", topic=TOPIC, partitions=1, configs={})
     for first in (0, 5):

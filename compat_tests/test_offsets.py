@@ -4,10 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from compat_tests.clients import names
 from compat_tests.conftest import Drivers
-from compat_tests.features import MANY_OFFSETS
-from compat_tests.harness import Driver, Record
+from compat_tests.harness.clients import names
+from compat_tests.harness.driver import Driver, Record
+from compat_tests.harness.features import MANY_OFFSETS
 
 TOPIC = "offsets"
 COUNT = 10
@@ -17,7 +17,7 @@ EARLIEST, LATEST = -2, -1
 
 @pytest.fixture(scope="module")
 def records(drivers: Drivers, now_ms: int) -> list[Record]:
-    """Ten records, a second apart, in several batches."""
+    """Writes ten records, a second apart, in several batches."""
     writer = drivers["kafka-python-3"]
     writer.ask("create_topic", topic=TOPIC, partitions=1, configs={})
     records = [
@@ -78,7 +78,7 @@ def test_a_reader_that_waits_at_the_end_gets_what_arrives(client: Driver, driver
 
 @pytest.fixture(scope="module")
 def several(drivers: Drivers, now_ms: int) -> str:
-    """Three partitions: an empty one, one with two records, and one that lost its first three."""
+    """Creates three partitions: an empty one, one with two records, and one that lost its first three."""
     writer, topic = drivers["kafka-python-3"], "several"
     writer.ask("create_topic", topic=topic, partitions=3, configs={})
     for partition, count in ((1, 2), (2, COUNT)):

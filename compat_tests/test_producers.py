@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
-from compat_tests.clients import names
 from compat_tests.conftest import Drivers
-from compat_tests.features import ACKS
-from compat_tests.harness import Driver, Record
+from compat_tests.harness.clients import names
+from compat_tests.harness.driver import Driver, Record
+from compat_tests.harness.features import ACKS
 
 SIZES_BYTES = (1, 100, 10_000, 1_000_000, 10_000_000)
 NAMES = names(ACKS)

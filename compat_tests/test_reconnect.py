@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import pytest
 
-from compat_tests.clients import names
 from compat_tests.conftest import Drivers, Restartable
 from compat_tests.differential.sides import Side
-from compat_tests.features import CLIENTS_GO_ON
-from compat_tests.groups import eventually
-from compat_tests.harness import Driver, Record, decoded, encoded
+from compat_tests.harness.clients import names
+from compat_tests.harness.driver import Driver, Record, decoded, encoded
+from compat_tests.harness.features import CLIENTS_GO_ON
+from compat_tests.harness.groups import eventually
 
 BROKER = os.environ.get("BROKER", "barnabas")
 NAMES = names(CLIENTS_GO_ON)
@@ -55,7 +55,7 @@ class Stream:
         self.acknowledged += answer["offsets"]
 
     def send_until(self, enough: Event) -> None:
-        """Without a pause, and twice more when there is enough."""
+        """Sends without a pause, and twice more when there is enough."""
         while not enough.is_set():
             self.send_round()
         for _ in range(2):
@@ -89,7 +89,7 @@ class Survivors(NamedTuple):
 
 @pytest.fixture(scope="module", params=OUTAGES)
 def survivors(request: pytest.FixtureRequest, restartable: Restartable, drivers: Drivers) -> Iterator[Survivors]:
-    """Every client sends while the broker goes away and until it is back: one outage is the test of them all."""
+    """Lets every client send while the broker goes away and until it is back: one outage is the test of them all."""
     outage = OUTAGES[request.param]
     bootstrap = restartable.broker.bootstrap
     back = Event()
@@ -130,8 +130,8 @@ def test_the_same_producer_and_consumer_go_on(survivors: Survivors, name: str) -
 
 
 def test_a_leader_that_crashed_leads_in_another_epoch(survivors: Survivors, side: Side) -> None:
-    """So those who went on above were told that the leader which they knew is none any more, and looked again. In Kafka
-    one that stopped cleanly does as well."""
+    """So the clients above learned that the leader they knew is gone, and looked again. In Kafka a leader that stopped
+    cleanly also leads in another epoch."""
     topics = [stream.name for stream in survivors.streams.values()]
     asked = {"PartitionIndex": 0, "CurrentLeaderEpoch": 0, "Timestamp": -1}
     answer = side.call("ListOffsets", {"ReplicaId": -1, "Topics": [{"Name": n, "Partitions": [asked]} for n in topics]})

@@ -5,11 +5,11 @@ from typing import NamedTuple
 import pytest
 
 from compat_tests.brokers import Broker
-from compat_tests.clients import names
 from compat_tests.conftest import Drivers
-from compat_tests.features import RECORDS as RECORDS_OF_ALL
-from compat_tests.harness import Driver, Record
-from compat_tests.segments import COMPRESSIONS, compressions_in
+from compat_tests.harness.clients import names
+from compat_tests.harness.driver import Driver, Record
+from compat_tests.harness.features import RECORDS as RECORDS_OF_ALL
+from compat_tests.harness.segments import COMPRESSIONS, compressions_in
 
 # One partition per compression; each row says what it is there for.
 RECORDS = (
@@ -36,7 +36,7 @@ class Written(NamedTuple):
 
 @pytest.fixture(scope="module", params=names(RECORDS_OF_ALL))
 def written(request: pytest.FixtureRequest, drivers: Drivers, now_ms: int) -> Written:
-    """All records under all compressions, written once by each client."""
+    """Writes all records under all compressions, once with each client."""
     writer, topic = drivers[request.param], f"written-by-{request.param}"
     drivers["kafka-python-3"].ask("create_topic", topic=topic, partitions=len(COMPRESSIONS), configs={})
     expected: list[Record] = []

@@ -9,10 +9,10 @@ import os
 import pytest
 
 from compat_tests.brokers import BROKERS
-from compat_tests.clients import CLIENTS
 from compat_tests.conftest import require
-from compat_tests.harness import Driver
-from compat_tests.not_served import APIS_NOT_SERVED
+from compat_tests.harness.clients import CLIENTS
+from compat_tests.harness.driver import Driver
+from compat_tests.harness.not_served import APIS_NOT_SERVED
 from compat_tests.tools.cluster_tables import CLUSTERS
 from compat_tests.tools.data_tables import DATA, FILES
 from compat_tests.tools.invocation import Invocation, ask, of
@@ -42,7 +42,7 @@ INVOCATIONS = [invocation for invocation in (*DATA, *CLUSTERS) if invocation.in_
 
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Said, Said]]:
-    """What each tool said of the broker and of Apache Kafka, in the order of the tables."""
+    """Returns what each tool said of the broker and of Apache Kafka, in the order of the tables."""
     java = next(client for client in CLIENTS if client.name == "java-4.3")
     require(java.needs)
     folders = [tmp_path_factory.mktemp(name) for name in ("broker", "kafka", "files")]

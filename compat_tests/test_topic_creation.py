@@ -3,15 +3,16 @@
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from compat_tests.brokers import Broker
-from compat_tests.clients import names, taking_part
 from compat_tests.conftest import Drivers, start_broker
-from compat_tests.features import CREATION, WAITING_FOR_TOPICS
-from compat_tests.groups import Group, Topic, classic, eventually
-from compat_tests.harness import Driver, DriverError, Record
+from compat_tests.harness.clients import names, taking_part
+from compat_tests.harness.driver import Driver, DriverError, Record
+from compat_tests.harness.features import CREATION, WAITING_FOR_TOPICS
+from compat_tests.harness.groups import Group, Topic, classic, eventually
 
 # kafka-python and the Java clients only know that they did not hear of the topic in time.
 UNKNOWN_TOPIC = r"(?i)unknown.?topic|not present in metadata|failed to update metadata"
@@ -29,8 +30,8 @@ def refusal(driver: Driver) -> str:
 
 
 def reading(driver: Driver) -> str:
-    """What a consumer says, or "" if it only waits for the topic to come."""
-    where = {"topic": f"refused-{driver.client.name}", "partitions": [0], "start": {}, "reset": None}
+    """Returns what a consumer says, or "" if it only waits for the topic to come."""
+    where: dict[str, Any] = {"topic": f"refused-{driver.client.name}", "partitions": [0], "start": {}, "reset": None}
     try:
         records = driver.ask("consume", count=1, timeout_ms=PATIENCE_MS, **where)["records"]
     except DriverError as error:
@@ -56,7 +57,7 @@ def test_a_consumer_that_does_not_ask_for_it_creates_nothing(name: str, drivers:
 
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker where topics do not make themselves."""
+    """Starts a broker where topics are not created automatically."""
     settings = {"auto.create.topics.enable": "false"}
     with start_broker(tmp_path_factory.mktemp("strict"), settings=settings) as broker:
         yield broker

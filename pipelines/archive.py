@@ -1,9 +1,9 @@
-"""Topics to Parquet files, every offset exactly once for whoever reads them.
+"""Writes topics to Parquet files, every offset exactly once for any reader.
 
     OUT/topic=orders/date=2025-11-16/0-00000000000000000042.parquet
 
 Each file holds records of one partition, ascending by offset, under a name made of the partition and its first offset.
-What is archived, and the offset to go on with, is in a log of commits in OUT/_archive; see archive_writer.py.
+What is archived, and the offset to continue with, is in a log of commits in OUT/_archive; see archive_writer.py.
 """
 
 import argparse
@@ -13,9 +13,10 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
-from barnabas.pipelines.parquet.archive_files import COMPRESSIONS, FOLDERS, stage, staged_files
+from barnabas.pipelines.parquet.archive_files import FOLDERS, stage, staged_files
 from barnabas.pipelines.parquet.archive_log import ArchivedFile, State
 from barnabas.pipelines.parquet.archive_writer import ArchiveWriter
+from barnabas.pipelines.parquet.parquet_options import parquet_parser
 from barnabas.pipelines.parquet.positioned_stream import (
     LOST,
     Batch,
@@ -26,22 +27,20 @@ from barnabas.pipelines.parquet.positioned_stream import (
 )
 from barnabas.pipelines.shared import options as common
 from barnabas.pipelines.shared.cluster import Cluster
-from barnabas.pipelines.shared.folder import open_folder
-from barnabas.pipelines.shared.launch import launch
+from barnabas.pipelines.shared.files.folder import open_folder
 from barnabas.pipelines.shared.position import Topics
 from barnabas.pipelines.shared.progress import Counts, plural
+from barnabas.pipelines.shared.spark.launch import launch
 
 
 def make_parser() -> argparse.ArgumentParser:
-    about = "Topics to Parquet files, every offset exactly once."
-    parser = common.parser("archive", about, streaming=True, every="1m", own_position=True)
+    parser = parquet_parser("archive", "Writes topics to Parquet files, every offset exactly once.")
     common.add_topics(parser)
-    parser.add_argument("--output", required=True, metavar="DIR", help="the archive, on any file system of Spark's")
     parser.add_argument(
-        "--partition-by", choices=tuple(FOLDERS), default="day", help="a folder per … (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--compression", choices=COMPRESSIONS, default="zstd", help="of the files (default: %(default)s)"
+        "--partition-by",
+        choices=tuple(FOLDERS),
+        default="day",
+        help="write a folder for each day or for each hour (default: %(default)s)",
     )
     return parser
 
@@ -105,7 +104,7 @@ class ArchiveJob:
 
 
 def _plan(spark: SparkSession, cluster: Cluster, options: argparse.Namespace) -> int:
-    """--dry-run: everything that a run would find out before it writes."""
+    """Prints the plan of a --dry-run: everything that a run would find out before it writes."""
     writer = ArchiveWriter(open_folder(spark, options.output))
     writer.check_unlocked()
     latest = writer.log.latest()
@@ -120,12 +119,12 @@ def _plan(spark: SparkSession, cluster: Cluster, options: argparse.Namespace) ->
         print(f"  commit {latest.number} was interrupted and would be finished first")
     for name, topic in start.topics.items():
         waiting = sum(view.end[name, partition] - offset for partition, offset in topic.next_offsets.items())
-        how = "goes on" if name in known.topics else "begins"
+        how = "continues" if name in known.topics else "begins"
         print(f"  topic {name} {how}: {plural(topic.partitions, 'partition')}, {plural(waiting, 'offset')} to read")
     if not start.topics:
-        print("  no topic matches the pattern yet")
+        print("  no topic matches the pattern so far")
     if start.lost:
-        print(f"  {sum(start.lost.values()):,} offsets are gone and would be left out")
+        print(f"  {sum(start.lost.values()):,} offsets were deleted and would be left out")
     print("nothing was changed")
     return 0
 

@@ -1,4 +1,4 @@
-"""Looks at every record of a topic, or of a topic and its copy, and says what is wrong; see docs/pipelines/audit.md."""
+"""Checks every record of a topic, or of a topic and its copy, and reports problems; see docs/pipelines/audit.md."""
 
 import argparse
 import sys
@@ -18,8 +18,10 @@ from barnabas.pipelines.audits.report import Report, as_text
 from barnabas.pipelines.audits.shape import describe_keys, describe_sizes, describe_time
 from barnabas.pipelines.shared import options as common
 from barnabas.pipelines.shared.failure import Failure
-from barnabas.pipelines.shared.launch import launch
 from barnabas.pipelines.shared.progress import plural, status
+from barnabas.pipelines.shared.spark.launch import launch
+
+__all__ = ["FOUND", "main", "make_parser", "run", "servers"]
 
 FOUND = 3
 
@@ -68,7 +70,7 @@ def _copy(spark: SparkSession, options: argparse.Namespace, part: Range) -> Side
 
 
 def audit(source: Side, copy: Side | None, options: argparse.Namespace) -> Report:
-    """Each side is read once; what is kept of it is small, and on disk where memory is short."""
+    """Reads each side once and checks it; what is kept of it is small, and on disk where memory is short."""
     source = replace(source, frame=source.frame.persist())
     copy = None if copy is None else replace(copy, frame=copy.frame.persist())
     try:
@@ -121,11 +123,11 @@ def _write(path: str | None, text: Callable[[], str]) -> None:
     try:
         Path(path).write_text(text(), encoding="utf-8")
     except OSError as error:
-        raise Failure(f"{path} could not be written: {error.strerror}") from error
+        raise Failure(f"{path} could not be written: {error.strerror}; name another file") from error
 
 
 def servers(options: argparse.Namespace) -> dict[str, str]:
-    """None, if all that is looked at is in archives."""
+    """Returns the clusters to reach: none, if all records are in archives."""
     copy = {"--copy-bootstrap-servers": options.copy_bootstrap_servers} if options.copy_bootstrap_servers else {}
     reads_topic = options.archive is None or (options.copy_topic is not None and not copy)
     return {**(common.bootstrap_servers(options) if reads_topic else {}), **copy}

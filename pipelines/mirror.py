@@ -28,15 +28,15 @@ from barnabas.pipelines.copies.write_state import State, StateLog
 from barnabas.pipelines.shared import options
 from barnabas.pipelines.shared.cluster import Cluster, Topic
 from barnabas.pipelines.shared.failure import Failure
-from barnabas.pipelines.shared.folder import open_folder
+from barnabas.pipelines.shared.files.folder import open_folder
 from barnabas.pipelines.shared.kafka_rows import TopicPartition
-from barnabas.pipelines.shared.launch import launch
+from barnabas.pipelines.shared.spark.launch import launch
 from barnabas.pipelines.shared.stop_signal import StopSignal
 
 __all__ = ["main", "make_parser", "run"]
 
 DEFAULT_LIMIT = 500_000
-"""Records per chunk: so many are compared, at most, after a run that died."""
+"""Records per chunk: at most this many are compared after a run that died."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -131,7 +131,7 @@ def _open(spark: SparkSession, given: argparse.Namespace, states: StateLog, stac
 
 
 def _connected(spark: SparkSession, settings: dict[str, str], given: argparse.Namespace, stack: ExitStack) -> Cluster:
-    """A wrong address is noticed soon; a cluster that was there and goes away is waited for."""
+    """Connects once briefly, to notice a wrong address soon, then with the patience that a restarting cluster needs."""
     with Cluster(spark, settings) as first:
         first.cluster_id()
     return stack.enter_context(Cluster(spark, settings, timeout_s=given.timeout.total_seconds()))
@@ -142,7 +142,7 @@ def _state(states: StateLog, given: argparse.Namespace, about: dict[str, str]) -
     if dict(state.about) != about:
         raise Failure(f"{given.checkpoint} belongs to another job or other clusters: name another --checkpoint")
     if unknown := [name for name in given.start_over if name not in state.topics]:
-        raise Failure(f"--start-over {unknown[0]}: nothing was copied to a topic of that name")
+        raise Failure(f"--start-over {unknown[0]}: nothing was copied to a topic of that name; check it")
     return replace(
         state,
         topics={name: topic for name, topic in state.topics.items() if name not in given.start_over},
@@ -165,9 +165,9 @@ def _finder(
         wanted = None if given.topic_pattern is not None else given.topic
         found = source.topics(wanted, given.topic_pattern, configs=False)
         if missing := sorted(set(wanted or ()) - set(found)):
-            raise Failure(f"{source.bootstrap_servers} has no topic {missing[0]}: look at the names in --topic again")
+            raise Failure(f"{source.bootstrap_servers} has no topic {missing[0]}: check the names in --topic")
         if wanted is not None and (idle := sorted(set(given.rename) - set(wanted))):
-            raise Failure(f"--rename {idle[0]}=…: {idle[0]} is not one of the topics to copy")
+            raise Failure(f"--rename {idle[0]}=…: {idle[0]} is not one of the topics to copy; add it to --topic")
         by_target = names.by_target(found)
         if same_cluster:
             require_no_loop(by_target, is_read)

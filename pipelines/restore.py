@@ -19,10 +19,10 @@ from barnabas.pipelines.parquet.archive_log import ArchivedFile, ArchiveLog
 from barnabas.pipelines.shared import options
 from barnabas.pipelines.shared.cluster import Cluster, Topic
 from barnabas.pipelines.shared.failure import Failure
-from barnabas.pipelines.shared.folder import Folder, open_folder
+from barnabas.pipelines.shared.files.folder import Folder, open_folder
 from barnabas.pipelines.shared.kafka_rows import TopicPartition
-from barnabas.pipelines.shared.launch import launch
 from barnabas.pipelines.shared.progress import plural
+from barnabas.pipelines.shared.spark.launch import launch
 from barnabas.pipelines.shared.stop_signal import StopSignal
 
 __all__ = ["main", "make_parser", "run"]
@@ -75,7 +75,9 @@ def _open(spark: SparkSession, given: argparse.Namespace, states: StateLog, stac
     }
     state = states.load() or State(about)
     if dict(state.about) != about:
-        raise Failure(f"{given.checkpoint} belongs to another job, or to another part of the archive: name another one")
+        raise Failure(
+            f"{given.checkpoint} belongs to another job, or to another part of the archive: name another --checkpoint"
+        )
     target = Target(cluster, settings, sink_settings(settings, given.timeout))
     writer = ExactWriter(spark, source, target, states, state, _begin_again)
     return Restore(given, archived, source, writer, topic)
@@ -86,7 +88,7 @@ def _archived(folder: Folder, topic: str) -> Archived:
     files: list[ArchivedFile] = []
     latest = log.latest()
     if latest is None:
-        raise Failure(f"{folder.uri()} is no archive: name the --output of the archive job")
+        raise Failure(f"{folder.uri()} is not an archive: name the --output of the archive job")
     if topic not in latest.state.topics:
         there = ", ".join(sorted(latest.state.topics)) or "nothing"
         raise Failure(f"the archive {folder.uri()} has no topic {topic}; it has {there}")
@@ -123,12 +125,12 @@ class Restore:
                 )
             return
         if known is not None and self.there.id != known.target_id:
-            raise Failure(f"{self.topic} was deleted since the last run and made again; {_begin_again(self.topic)}")
+            raise Failure(f"{self.topic} was deleted since the last run and created again; {_begin_again(self.topic)}")
         needed = max(self.chosen, default=-1) + 1
         if self.there.partitions < needed:
             raise Failure(
                 f"{self.topic} has {plural(self.there.partitions, 'partition')}, the archive {needed}: add partitions, "
-                "or name a --topic that does not exist yet"
+                "or name a --topic that does not exist"
             )
         if not self.given.adopt and (held := self.writer.held(self._new())):
             raise self.writer.not_empty(held[0])
@@ -137,7 +139,7 @@ class Restore:
         created = "" if self.there else f", which will be created with {plural(self.archived.partitions, 'partition')}"
         lines = [f"{self.source.archive.uri()} → {self.topic}{created}; this is a dry run, nothing is changed"]
         if self.writer.state.writing:
-            lines.append("  the last run died while it wrote: what the topic has will be compared first")
+            lines.append("  the last run died while it wrote: the topic's records will be compared first")
         places = self.writer.state.places()
         for partition, chosen in sorted(self.chosen.items()):
             place = places.get((self.topic, partition))
@@ -145,7 +147,7 @@ class Restore:
             span = f"offsets {chosen.first_offset} to {chosen.last_offset}"
             lines.append(f"  {self.topic}-{partition}: {plural(chosen.records, 'record')}, {span}{done}")
         if self.missing:
-            lines.append(f"  {self.missing:,} records were in files that are gone, and are left out")
+            lines.append(f"  {self.missing:,} records were in files that were removed, and are left out")
         return [*lines, f"  {sum(chosen.records for chosen in self.chosen.values()):,} records"]
 
     def begin(self) -> None:

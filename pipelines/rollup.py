@@ -1,33 +1,33 @@
 """Rolls up JSON events into event-time windows; docs/pipelines/rollup.md says what is promised."""
 
 import argparse
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from barnabas.pipelines.rollups.batch_notes import BatchNotes
-from barnabas.pipelines.rollups.dead_letters import DeadLetters, Unused
+from barnabas.pipelines.rollups.dead_letters import DeadLetters, Unused, with_letter
 from barnabas.pipelines.rollups.events import parse
 from barnabas.pipelines.rollups.options import Rollup, make_parser, rollup_of
 from barnabas.pipelines.rollups.output import ParquetOutput, check_checkpoint, make_checkpoint, send
 from barnabas.pipelines.rollups.plan import check_topics, print_plan
+from barnabas.pipelines.rollups.running_batch import RunningBatch, keep_at_hand
 from barnabas.pipelines.rollups.windows import roll_up
 from barnabas.pipelines.shared import options as common
-from barnabas.pipelines.shared.files import Files
-from barnabas.pipelines.shared.folder import folder_of, open_folder
-from barnabas.pipelines.shared.launch import launch
-from barnabas.pipelines.shared.offset_log import BatchRange, batch_range
+from barnabas.pipelines.shared.files.file_system import Files
+from barnabas.pipelines.shared.files.folder import folder_of, open_folder
+from barnabas.pipelines.shared.files.offset_log import BatchRange, batch_range
 from barnabas.pipelines.shared.progress import Counts, Progress
+from barnabas.pipelines.shared.spark.launch import launch
 from barnabas.pipelines.shared.stream import observe_newest, run_stream
 
+__all__ = ["main", "make_parser", "run"]
+
 QUERY = "rollup"
-SEEN = "seen"
 DEAD_LETTERS = "dead letters"
 
 
@@ -62,17 +62,20 @@ def _say_what_is_left(progress: "StateProgress", options: argparse.Namespace) ->
     if progress.open_windows:
         progress.say(
             f"{progress.open_windows:,} windows are still open (watermark {progress.watermark}): they are kept in "
-            f"{options.checkpoint} and given out when later events arrive"
+            f"{options.checkpoint} and written when later events arrive"
         )
     if progress.summary.figures.get(DEAD_LETTERS) and options.dead_letter_topic is None:
-        progress.say("dead letters were only counted: --dead-letter-topic keeps them")
+        progress.say("dead letters were only counted: give --dead-letter-topic to keep them")
 
 
 def _windows(spark: SparkSession, options: argparse.Namespace, rollup: Rollup) -> DataFrame:
     records = observe_newest(spark.readStream.format("kafka").options(**common.source_settings(options)).load())
-    # Tells whether a batch held anything that needs a second look.
-    seen = (F.count("reason").alias("unreadable"), F.min(rollup.windows.first_end_micros()).alias("first_end"))
-    parsed = parse(records, rollup.form).observe(SEEN, *seen)
+    letters = with_letter(
+        parse(records, rollup.form),
+        wanted=options.dead_letter_topic is not None,
+        late_too=options.dead_letter_late,
+    )
+    parsed = keep_at_hand(letters, rollup.windows.first_end_micros())
     delay = f"{int(options.watermark.total_seconds() * 1000)} milliseconds"
     good = parsed.filter(F.col("reason").isNull()).withWatermark("event_time", delay)
     return roll_up(good, rollup.form, rollup.windows, rollup.aggregates)
@@ -80,7 +83,10 @@ def _windows(spark: SparkSession, options: argparse.Namespace, rollup: Rollup) -
 
 @dataclass
 class Batches:
-    """What happens with the windows that a batch gives out. The file comes last: where it is, all was done."""
+    """Handles each batch: counts it, sends its dead letters and writes its windows.
+
+    The file of a batch is written last: where the file exists, the whole batch was handled.
+    """
 
     spark: SparkSession
     options: argparse.Namespace
@@ -96,12 +102,12 @@ class Batches:
             count = windows.count()  # of all partitions, so that the state of all of them is written
             unused = self._unused(batch_range(self.checkpoint, batch_id), send_letters=to_do)
             if count > 0 and to_do:
-                self._give_out(windows, batch_id)
+                self._write(windows, batch_id)
         finally:
             windows.unpersist()
         return Counts(rows_out=count, figures=self._figures(unused))
 
-    def _give_out(self, windows: DataFrame, batch_id: int) -> None:
+    def _write(self, windows: DataFrame, batch_id: int) -> None:
         if self.options.output_topic is not None:
             keys = [field.name for field in self.rollup.form.keys]
             send(windows, self.options.output_topic, keys, common.kafka_settings(self.options))
@@ -109,45 +115,27 @@ class Batches:
             self.output.write(windows, batch_id)
 
     def _unused(self, batch: BatchRange, *, send_letters: bool) -> Unused:
-        seen = _seen(self.spark)
+        if not batch.spans:
+            return Unused()
+        running = RunningBatch(self.spark, QUERY)
+        seen = running.seen()
         if seen is not None and seen.unreadable == 0 and seen.first_end_ms > batch.late_watermark_ms:
             return Unused()
         letters = DeadLetters(
-            spark=self.spark,
             settings=common.kafka_settings(self.options),
-            form=self.rollup.form,
             windows=self.rollup.windows,
             topic=self.options.dead_letter_topic if send_letters else None,
             late_too=self.options.dead_letter_late,
-            fail_on_data_loss=self.options.fail_on_data_loss,
         )
-        return letters.handle(batch)
+        return letters.handle(running.records(), batch.late_watermark_ms)
 
     def _figures(self, unused: Unused) -> dict[str, int]:
         figures = {"late": unused.late, DEAD_LETTERS: sum(unused.unreadable.values())}
         return figures if self.options.slide is None else {**figures, "partly late": unused.partly_late}
 
 
-class Seen(NamedTuple):
-    unreadable: int
-    first_end_ms: float
-
-
-def _seen(spark: SparkSession) -> Seen | None:
-    """What Spark observed in the batch that runs. A task that ran twice counts twice: enough to tell 0 from more."""
-    for query in spark.streams.active:
-        if query.name == QUERY:
-            try:
-                java: Any = query._jsq
-                row = java.streamingQuery().lastExecution().observedMetrics().apply(SEEN)
-                return Seen(row.getLong(0), math.inf if row.isNullAt(1) else row.getLong(1) / 1000)
-            except Py4JError:
-                return None
-    return None
-
-
 class StateProgress(Progress):
-    """Remembers how many windows are open, for the last word."""
+    """Remembers how many windows are open, for the last line of the summary."""
 
     open_windows = 0
     watermark = ""

@@ -1,4 +1,4 @@
-"""A topic as a table: the latest record of each key, as Parquet, in versions that readers never see half written."""
+"""Keeps a topic as a table: the latest record of each key, as Parquet, in versions that appear as a whole."""
 
 import argparse
 import sys
@@ -7,40 +7,39 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from barnabas.pipelines.parquet.archive_files import COMPRESSIONS
+from barnabas.pipelines.parquet.parquet_options import parquet_parser
 from barnabas.pipelines.parquet.positioned_stream import Batch, PositionedStream, check_all_written, look, start_from
 from barnabas.pipelines.parquet.table_merge import SCHEMA, merge
 from barnabas.pipelines.parquet.table_writer import TableWriter
 from barnabas.pipelines.shared import options as common
 from barnabas.pipelines.shared.cluster import Cluster
 from barnabas.pipelines.shared.failure import Failure
-from barnabas.pipelines.shared.folder import open_folder
-from barnabas.pipelines.shared.launch import launch
+from barnabas.pipelines.shared.files.folder import open_folder
 from barnabas.pipelines.shared.progress import Counts, plural
+from barnabas.pipelines.shared.spark.launch import launch
 
 ROWS_PER_FILE = 250_000
 
 
 def make_parser() -> argparse.ArgumentParser:
-    about = "A topic as a table: the latest value of each key."
-    parser = common.parser("table", about, streaming=True, every="1m", own_position=True)
+    parser = parquet_parser("table", "Keeps a topic as a table: the latest value of each key.")
     parser.set_defaults(topic_pattern=None)
     parser.add_argument(
-        "--topic", type=lambda name: [name], required=True, metavar="NAME", help="one topic; each has its own table"
+        "--topic",
+        type=lambda name: [name],
+        required=True,
+        metavar="NAME",
+        help="the topic; each topic has its own table",
     )
-    parser.add_argument("--output", required=True, metavar="DIR", help="the table, on any file system of Spark's")
     parser.add_argument(
-        "--keep", type=versions, default=3, metavar="N", help="versions that stay for readers (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--compression", choices=COMPRESSIONS, default="zstd", help="of the files (default: %(default)s)"
+        "--keep", type=versions, default=3, metavar="N", help="versions to keep for readers (default: %(default)s)"
     )
     return parser
 
 
 def versions(text: str) -> int:
     if not text.isdecimal() or int(text) < 2:
-        raise argparse.ArgumentTypeError("at least 2 must stay: whoever reads one reads on when the next is there")
+        raise argparse.ArgumentTypeError("keep at least 2: a reader may still need the version before the latest")
     return int(text)
 
 
@@ -87,7 +86,7 @@ class TableJob:
         return Counts(rows_out=rows, figures=figures)
 
     def _table(self, session: SparkSession) -> DataFrame | None:
-        """The latest version."""
+        """Returns the latest version."""
         path = self.writer.latest.path
         return None if path is None else session.read.schema(SCHEMA).parquet(self.writer.folder.uri(path))
 
@@ -97,7 +96,7 @@ class TableJob:
         return 1 + (self.writer.latest.rows + arrived) // ROWS_PER_FILE
 
     def _found(self, folder: str) -> tuple[int, dict[str, int]]:
-        """Read back: the number of rows, and the size of each file."""
+        """Reads the files back and returns the number of rows, and the size of each file."""
         found = (
             self.spark.read.schema(SCHEMA)
             .parquet(folder)
@@ -109,7 +108,7 @@ class TableJob:
 
 
 def _plan(cluster: Cluster, writer: TableWriter, options: argparse.Namespace) -> int:
-    """--dry-run: everything that a run would find out before it writes."""
+    """Prints the plan of a --dry-run: everything that a run would find out before it writes."""
     writer.check_unlocked()
     latest = writer.read()
     view = look(cluster, options)
@@ -120,7 +119,7 @@ def _plan(cluster: Cluster, writer: TableWriter, options: argparse.Namespace) ->
     print(f"  there now: {latest.path or 'nothing'}, {plural(latest.rows, 'row')}, {latest.size_bytes:,} bytes")
     print(f"  {plural(topic.partitions, 'partition')}, {plural(waiting, 'offset')} to read")
     if start.lost:
-        print(f"  {sum(start.lost.values()):,} offsets are gone and would be left out")
+        print(f"  {sum(start.lost.values()):,} offsets were deleted and would be left out")
     print("nothing was changed")
     return 0
 

@@ -17,8 +17,9 @@ FORMATS = {"bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", 
 
 
 MAX_ELEMENTS = 1_000_000
-"""In all arrays of a message together. An element of two bytes becomes an object of a hundred: without bounds a hostile
-frame would take forty times its size and hold up everybody else while it is decoded."""
+"""In all arrays of a message together; since version 4.4 Kafka allows as many in each. An element of two bytes becomes
+an object of a hundred: without bounds a hostile frame would take forty times its size and hold up everybody else while
+it is decoded."""
 
 
 def compile_init(cls: Any) -> Callable[..., None]:
@@ -217,7 +218,7 @@ class _DecoderSource(_Source):
             self.line("if k: p = skip_tags(buffer, p - 1)")
             return
         with self.block("if k:"):
-            self.line("k, p = uvarint(buffer, p - 1)")
+            self.line("k, p = tag_count(buffer, p - 1)")
             with self.block("for _ in range(k):"):
                 self.line(f"tag, p = uvarint(buffer, p); n, p = uvarint(buffer, p); end{depth} = p + n")
                 for field in fields:

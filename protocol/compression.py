@@ -168,7 +168,7 @@ def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
 
 
 def _xerial_blocks(data: memoryview) -> Iterator[memoryview]:
-    """The blocks of one or more concatenated streams: a header may stand wherever a block may."""
+    """Yields the blocks of one or more concatenated streams: a header may stand wherever a block may."""
     position = 0
     while position < len(data):
         if data[position : position + 8] == _XERIAL_MAGIC:
@@ -200,7 +200,7 @@ def _snappy_block(block: memoryview, output: _Output) -> bytes:
 
 
 def _snappy_declared_bytes(block: memoryview) -> int:
-    """A raw snappy block opens with its decompressed size, an unsigned varint of 32 bits."""
+    """Returns the decompressed size, an unsigned varint of 32 bits with which a raw snappy block begins."""
     size = 0
     for index, byte in enumerate(block[:5]):
         size |= (byte & 0x7F) << 7 * index
@@ -221,7 +221,7 @@ def _compress_lz4(data: Buffer) -> bytes:
 
 
 def _decompress_lz4(data: memoryview, max_bytes: int) -> bytes:
-    """One frame and nothing behind it: Java's reader does not read a second one either."""
+    """Decompresses one frame with nothing after it: Java's reader does not read a second one either."""
     from lz4 import frame
 
     output = _Output(max_bytes)
@@ -294,7 +294,7 @@ def _zstd_frame(zstandard: Any, decompressor: Any, data: memoryview, position: i
 
 
 def _zstd_groups(data: memoryview, position: int) -> Iterator[int]:
-    """Where each group of blocks ends: a group's output is at most a chunk and a block."""
+    """Yields where each group of blocks ends: a group's output is at most a chunk and a block."""
     bound = 0
     last = 0
     while not last:

@@ -1,6 +1,6 @@
 """Kafka's error vocabulary, and the two kinds of exception that carry it.
 
-A `KafkaError` is told to the client as its `code`; a `ProtocolError` closes the connection, because after it the
+The client gets a `KafkaError` as its `code`; a `ProtocolError` closes the connection, because after it the
 byte stream cannot be trusted. Everything else that escapes is our bug.
 """
 

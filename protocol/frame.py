@@ -29,7 +29,7 @@ class RequestHeader(NamedTuple):
 
 
 def frame_size(buffer: bytes | bytearray | memoryview, position: int, max_bytes: int) -> int:
-    """The size that the frame at `position` declares for what follows; the four bytes must be there."""
+    """Returns the size that the frame at `position` declares for what follows; the four bytes must be there."""
     size: int = _SIZE.unpack_from(buffer, position)[0]
     if size < 0:
         raise ProtocolError(f"a frame of negative size {size}")
@@ -39,7 +39,7 @@ def frame_size(buffer: bytes | bytearray | memoryview, position: int, max_bytes:
 
 
 def decode_request_header(frame: memoryview, flexible_since: dict[int, int | None]) -> tuple[RequestHeader, int]:
-    """The header at the start of a frame, and where it ends. An API not in `flexible_since` gets header v1."""
+    """Returns the header at the start of a frame, and where it ends. An API not in `flexible_since` gets header v1."""
     try:
         api_key, api_version, correlation_id, length = _HEADER.unpack_from(frame)
         position = 10 + max(length, 0)
@@ -55,7 +55,7 @@ def decode_request_header(frame: memoryview, flexible_since: dict[int, int | Non
 
 
 def encode_response(response: Any, version: int, correlation_id: int) -> tuple[bytearray, Slices]:
-    """A whole frame, its size filled in. Record slices stay outside; see `encode_into`."""
+    """Returns a whole frame, its size filled in. Record slices stay outside; see `encode_into`."""
     out = bytearray(_RESPONSE_START.size)
     if is_flexible(type(response), version) and response.__api_key__ != ApiKey.API_VERSIONS:
         out.append(0)
@@ -69,7 +69,7 @@ def encode_response(response: Any, version: int, correlation_id: int) -> tuple[b
 
 
 def encode_request(request: Any, version: int, correlation_id: int, client_id: str | None) -> bytearray:
-    """A whole frame, its size filled in."""
+    """Returns a whole frame, its size filled in."""
     out = bytearray(SIZE_BYTES)
     name = b"" if client_id is None else client_id.encode()
     out += _HEADER.pack(request.__api_key__, version, correlation_id, -1 if client_id is None else len(name))
@@ -82,7 +82,7 @@ def encode_request(request: Any, version: int, correlation_id: int, client_id: s
 
 
 def decode_response(cls: Any, version: int, frame: memoryview) -> tuple[int, Any]:
-    """The correlation id and the message of a response frame (without its size)."""
+    """Returns the correlation id and the message of a response frame (without its size)."""
     if len(frame) < _CORRELATION_ID.size:
         raise ProtocolError("a response shorter than its header")
     (correlation_id,) = _CORRELATION_ID.unpack_from(frame)

@@ -13,6 +13,9 @@ from barnabas.protocol.errors import ProtocolError
 STRING_BYTES_MAX = 0x7FFF
 """Kafka's own limit, also where a compact length could say more."""
 
+TAGGED_FIELDS_MAX = 10_000
+"""In one struct, as Kafka since version 4.4."""
+
 SHORT_STRING = 64
 """Strings of fewer bytes are read by a `struct` made beforehand, in half the time that slicing a view takes."""
 SHORT_ARRAY = 16
@@ -56,9 +59,17 @@ def put_uvarint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
+def read_tag_count(buffer: memoryview, position: int) -> tuple[int, int]:
+    """The number of tagged fields of a struct, and where the first begins."""
+    count, position = read_uvarint(buffer, position)
+    if count > TAGGED_FIELDS_MAX:
+        raise ProtocolError(f"more than {TAGGED_FIELDS_MAX} tagged fields")
+    return count, position
+
+
 def skip_tags(buffer: memoryview, position: int) -> int:
     """Where a section of tagged fields ends, none of which is known here."""
-    count, position = read_uvarint(buffer, position)
+    count, position = read_tag_count(buffer, position)
     for _ in range(count):
         _tag, position = read_uvarint(buffer, position)
         size, position = read_uvarint(buffer, position)
@@ -98,6 +109,7 @@ RUNTIME: dict[str, Any] = {
     "kinds_of_bytes": frozenset((bytes, bytearray, memoryview)),
     "uvarint": read_uvarint,
     "put_uvarint": put_uvarint,
+    "tag_count": read_tag_count,
     "skip_tags": skip_tags,
     "put_tags": put_tags,
     "short": tuple(Struct(f"{size}s").unpack_from for size in range(SHORT_STRING)),

@@ -1,36 +1,31 @@
-"""Records as slices of their batch, for those who copy some of them and leave others: compaction.
+"""Records as slices of their batch, for compaction, which copies some of them and drops others.
 
-Nothing is built that is not needed: of a record one learns where it lies, its key, and whether it has a value. What is
-kept is copied as it stands; only a changed base timestamp makes its timestamp delta be written anew.
+Nothing is built that is not needed: a slice says where a record lies, its key, and whether it has a value. A record
+that is kept is copied as it stands; only its timestamp delta is written again, if the base timestamp has changed.
 """
 
-import struct
 from collections.abc import Iterator, Sequence
 
-from barnabas.protocol.compression import Buffer, compress
-from barnabas.protocol.crc32c import crc32c
-from barnabas.protocol.errors import CorruptMessage
-from barnabas.protocol.records import (
+from barnabas.protocol.batch_builder import put_varint
+from barnabas.protocol.batch_header import (
     COMPRESSION_MASK,
     CONTROL_FLAG,
+    CRC,
+    CRC_AT,
+    CRC_COVERS_FROM,
     DELETE_HORIZON_FLAG,
+    HEADER,
     HEADER_BYTES,
     LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD,
     NO_TIMESTAMP,
     TRANSACTIONAL_FLAG,
     BatchHeader,
-    put_varint,
-    record_extent,
-    records_data,
-    unsigned_varint,
 )
-
-_HEADER = struct.Struct(">qiibIhiqqqhii")
-_CRC = struct.Struct(">I")
-_CRC_AT = 17
-_CRC_FROM = 21
-
+from barnabas.protocol.compression import Buffer, compress
+from barnabas.protocol.crc32c import crc32c
+from barnabas.protocol.errors import CorruptMessage
+from barnabas.protocol.records import record_extent, records_data, unsigned_varint
 
 RecordSlice = tuple[int, int, int, int, int, bytes | None, bool]
 """Start, end, timestamp delta, where the offset delta and all that follows it begins, offset delta, key, and whether
@@ -38,13 +33,13 @@ there is a value. A bare tuple: naming the fields would cost as much time as fin
 
 
 def slices_of(batch: Buffer, header: BatchHeader, max_decompressed_bytes: int) -> tuple[bytes, Iterator[RecordSlice]]:
-    """The records' bytes, and where each of them stands in them."""
+    """Returns the records' bytes, and the place of each record in them."""
     data = records_data(batch, header, max_decompressed_bytes)
     return data, _slices(data, header)
 
 
 def _slices(data: bytes, header: BatchHeader) -> Iterator[RecordSlice]:
-    """Varints of one and two bytes are read here: a call for each would take most of the time."""
+    """Yields the slices. Varints of one and two bytes are read here: a call for each would take most of the time."""
     position, size, delta_min = 0, len(data), 0
     try:
         for _ in range(header.records_count):
@@ -89,7 +84,8 @@ def rebuilt(
     kept: Sequence[tuple[int, int, int, int, int, bytes | None, bool]],
     delete_horizon_ms: int | None,
 ) -> bytearray:
-    """The batch with only these of its records. They keep their offsets, the batch its offset range and sequences."""
+    """Returns the batch with only these of its records. They keep their offsets, the batch its offset range and
+    sequences."""
     is_log_append_time = header.is_log_append_time
     timestamps = [
         header.max_timestamp if is_log_append_time else header.base_timestamp + timestamp_delta
@@ -117,7 +113,7 @@ def _put_with_timestamp(records: bytearray, timestamp_delta: int, body: bytes) -
 
 
 def emptied(header: BatchHeader) -> bytearray:
-    """The batch without a record: what is left tells where its producer stands, or where the log ends."""
+    """Returns the batch without a record: what is left says where its producer stands, or where the log ends."""
     attributes = header.attributes & (LOG_APPEND_TIME_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG)
     return _packed(header, attributes, NO_TIMESTAMP, header.max_timestamp, 0, bytearray())
 
@@ -128,11 +124,11 @@ def _packed(
     codec = attributes & COMPRESSION_MASK
     payload = compress(codec, records) if codec else records
     batch = bytearray(HEADER_BYTES)
-    _HEADER.pack_into(
+    HEADER.pack_into(
         batch, 0, header.base_offset, HEADER_BYTES - LOG_OVERHEAD + len(payload), header.partition_leader_epoch,
         header.magic, 0, attributes, header.last_offset_delta, base_timestamp, max_timestamp, header.producer_id,
         header.producer_epoch, header.base_sequence, count,
     )  # fmt: skip
     batch += payload
-    _CRC.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[_CRC_FROM:]))
+    CRC.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[CRC_COVERS_FROM:]))
     return batch

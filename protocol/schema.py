@@ -25,7 +25,7 @@ from barnabas.protocol.types import ZERO_UUID
 T = TypeVar("T")
 REQUIRED: Any = object()
 EMPTY: Any = object()
-"""The default of a nested struct: all of its own defaults."""
+"""Stands for the default of a nested struct: all of its own defaults."""
 
 
 class Slice(Protocol):
@@ -37,11 +37,12 @@ class Slice(Protocol):
 
 Records = memoryview | bytes | bytearray | Slice | None
 Slices = list[tuple[int, Slice]]
-"""Where in the encoded bytes each slice belongs."""
+"""The place of each slice in the encoded bytes."""
 
 
 class Field:
-    """`of` is what an array or a nested struct is made of: a Field of a primitive kind, or a struct."""
+    """A declared field. `of` is the element of an array or the nested struct: a Field of a primitive kind, or a
+    struct."""
 
     __slots__ = ("default", "kind", "name", "nullable_since", "of", "since", "tag", "until")
 
@@ -96,12 +97,12 @@ _struct = _kind("struct")
 
 
 def array(of: Any, **options: Any) -> Any:
-    """An array of a primitive kind, `array(int32)`, or of a struct, `array(Topic)`."""
+    """Declares an array of a primitive kind, `array(int32)`, or of a struct, `array(Topic)`."""
     return _array(of=of if hasattr(of, "__fields__") else of(), **options)
 
 
 def nested(of: type, **options: Any) -> Any:
-    """One struct inside another."""
+    """Declares one struct inside another."""
     return _struct(of=of, **options)
 
 
@@ -114,11 +115,11 @@ ZEROS: dict[str, Any] = {
     "records": b"",
     "array": (),
 } | dict.fromkeys(("int8", "int16", "uint16", "int32", "uint32", "int64"), 0)
-"""What Kafka takes for a default where the declaration names none."""
+"""Kafka's defaults for declarations that name none."""
 
 
 def default_of(field: Field) -> Any:
-    """The value a field has in a version that does not carry it."""
+    """Returns the value that a field has in a version that does not carry it."""
     if field.default is EMPTY:
         return _empty(field.of)
     return ZEROS.get(field.kind) if field.default is REQUIRED else field.default
@@ -144,7 +145,7 @@ def default_of(field: Field) -> Any:
     ),
 )
 def struct(cls: type[T]) -> type[T]:
-    """A part of a message: it takes the version of the message that holds it."""
+    """Declares a part of a message: it takes the version of the message that holds it."""
     return _declared(cls, api_key=None, versions=None, flexible_since=None)
 
 
@@ -170,7 +171,8 @@ def struct(cls: type[T]) -> type[T]:
 def message(
     *, versions: range, flexible_since: int | None = None, api_key: int | None = None
 ) -> Callable[[type[T]], type[T]]:
-    """A request, a response or a stored record. `flexible_since` is the first version with compact types and tags."""
+    """Declares a request, a response or a stored record. `flexible_since` is the first version with compact types and
+    tags."""
 
     def declare(cls: type[T]) -> type[T]:
         return _declared(cls, api_key=api_key, versions=versions, flexible_since=flexible_since)
@@ -179,7 +181,7 @@ def message(
 
 
 def _declared(cls: type[T], api_key: int | None, versions: range | None, flexible_since: int | None) -> type[T]:
-    """The class again, with a slot for each field: what was declared can only be known once the first one exists."""
+    """Returns the class again, with a slot for each field: only the first class knows what was declared."""
     kept = dict(cls.__dict__)
     del kept["__dict__"], kept["__weakref__"]
     fields = []
@@ -214,7 +216,7 @@ def _always_carried(field: Field, versions: range | None) -> bool:
 
 
 def _empty(cls: Any) -> Any:
-    """The one instance with nothing but defaults, shared by every message that holds it, and so sealed.
+    """Returns the one instance with nothing but defaults, shared by every message that holds it, and so sealed.
 
     An encoder knows it by identity: comparing the nested structs of a Fetch response would cost more than the rest."""
     if "__empty__" not in cls.__dict__:
@@ -229,7 +231,8 @@ def _refuse(self: Any, name: str, _value: Any) -> None:
 
 
 def _first_init(self: Any, **values: Any) -> None:
-    """Compiles the constructor when the first instance is made: at import it would cost most of the start-up time."""
+    """Compiles the constructor when the first instance is created: at import it would cost most of the start-up
+    time."""
     from barnabas.protocol.compiler import compile_init
 
     cls = type(self)
@@ -250,7 +253,7 @@ def _eq(self: Any, other: Any) -> bool:
 
 
 def _same(ours: Any, theirs: Any) -> bool:
-    """Arrays compare by their elements: a decoded one is a list, a default one a tuple."""
+    """Compares arrays by their elements: a decoded one is a list, a default one a tuple."""
     if isinstance(ours, list | tuple) and isinstance(theirs, list | tuple):
         return len(ours) == len(theirs) and all(map(_same, ours, theirs))
     return bool(ours == theirs)
@@ -284,7 +287,7 @@ def encode_into(value: object, version: int, out: bytearray, slices: Slices) -> 
 
 
 def encode(value: object, version: int) -> bytearray:
-    """The bytes of a message whose records, if any, are bytes."""
+    """Returns the bytes of a message whose records, if any, are bytes."""
     out = bytearray()
     slices: Slices = []
     encode_into(value, version, out, slices)
@@ -293,7 +296,8 @@ def encode(value: object, version: int) -> bytearray:
 
 
 def decode(cls: type[T], version: int, buffer: bytes | bytearray | memoryview, position: int = 0) -> T:
-    """The message that fills `buffer` from `position` to its end; ProtocolError if it does not do so exactly."""
+    """Returns the message that fills `buffer` from `position` to its end. Raises ProtocolError if none does so
+    exactly."""
     value, end = decode_from(cls, version, buffer, position)
     if end != len(buffer):
         raise ProtocolError(f"{len(buffer) - end} bytes after the end of {cls.__name__} v{version}")
@@ -301,7 +305,7 @@ def decode(cls: type[T], version: int, buffer: bytes | bytearray | memoryview, p
 
 
 def decode_from(cls: type[T], version: int, buffer: bytes | bytearray | memoryview, position: int = 0) -> tuple[T, int]:
-    """The message at `position`, and where it ends."""
+    """Returns the message at `position`, and where it ends."""
     view = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
     try:
         return decoder(cls, version)(view, position, len(view))

@@ -18,12 +18,12 @@ class TopicPartition(NamedTuple):
 
 
 def uuid_text(uuid: Uuid) -> str:
-    """Kafka prints a Uuid as URL-safe base64 without padding."""
+    """Returns a Uuid as Kafka prints it: URL-safe base64 without padding."""
     return binascii.b2a_base64(uuid, newline=False).decode().translate(_URL_SAFE).rstrip("=")
 
 
 def uuid_of_text(text: str) -> Uuid:
-    """The inverse of `uuid_text`; ValueError if the text is none."""
+    """Returns the Uuid of a text from `uuid_text`. Raises ValueError for any other text."""
     uuid = binascii.a2b_base64(text.translate(_URL_UNSAFE) + "==")
     if len(uuid) != 16:
         raise ValueError(f"{text!r} is not a Uuid: it holds {len(uuid)} bytes, not 16")

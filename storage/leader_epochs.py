@@ -56,6 +56,10 @@ class LeaderEpochs:
         while self._start_offsets and self._start_offsets[-1] >= end_offset:
             self._drop_last()
 
+    def clear(self) -> None:
+        while self._epochs:
+            self._drop_last()
+
     def truncate_from_start(self, start_offset: int) -> None:
         """Forgets epochs that ended before the offset; the one that holds it begins there from now on."""
         count = bisect_right(self._start_offsets, start_offset)

@@ -1,14 +1,13 @@
 """The configuration of one topic's logs: every topic key of Kafka 4.3, and `barnabas.*` for what is ours.
 
 A topic's value wins over the broker's (`broker_keys`, the strongest first), that one over the default declared here.
-A key with `honoured=False` is checked, stored and shown as Kafka does, and changes nothing yet.
+A key with `honoured=False` is checked, stored and shown as Kafka does, and changes nothing so far.
 Deviation: `remote.storage.enable=true` is refused, as by a Kafka without tiered storage.
 """
 
 from typing import Any
 
-from barnabas.protocol.errors import InvalidConfig
-from barnabas.storage.config_def import (
+from barnabas.base.config_def import (
     Config,
     Validator,
     at_least,
@@ -22,6 +21,7 @@ from barnabas.storage.config_def import (
     string,
     string_list,
 )
+from barnabas.protocol.errors import InvalidConfig
 
 LONG_MAX = 2**63 - 1
 DOUBLE_MAX = 1.7976931348623157e308

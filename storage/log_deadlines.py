@@ -4,7 +4,7 @@ Nothing looks at all logs in turn. Each says its next deadline, and only when it
 """
 
 from barnabas.storage.log_config import LogConfig
-from barnabas.storage.log_dir import LogManagerConfig
+from barnabas.storage.log_manager_config import LogManagerConfig
 
 NEVER_MS = 1 << 62
 NO_FLUSH_MS = 2**63 - 1
@@ -15,7 +15,7 @@ class LogDeadlines:
 
     def __init__(self) -> None:
         self.are_settled = False
-        """No append can make anything due that has no time yet; whoever changes that says so here."""
+        """No append can make anything due that has no time so far. Code that changes that clears this flag."""
         self.flush_ms = NEVER_MS
         self.retention_ms = NEVER_MS
         self.expiration_ms = NEVER_MS
@@ -33,7 +33,7 @@ class LogDeadlines:
         is_flushed: bool,
         has_producers: bool,
     ) -> None:
-        """Sets what can be due but has no time yet."""
+        """Sets the time of what can be due but has none so far."""
         self.are_settled = not is_empty
         if self.flush_ms == NEVER_MS and not is_flushed and config.flush_ms != NO_FLUSH_MS:
             self.flush_ms = now_ms + config.flush_ms

@@ -13,6 +13,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from barnabas.base.environment import Environment, Timer
+from barnabas.base.files import replace_file
+from barnabas.base.promise import Promise
 from barnabas.protocol.errors import KafkaStorageError
 from barnabas.protocol.types import TopicPartition
 from barnabas.storage.checkpoints import (
@@ -21,38 +24,16 @@ from barnabas.storage.checkpoints import (
     RECOVERY_POINT_CHECKPOINT,
     encode_offsets,
 )
-from barnabas.storage.file_cache import OUT_OF_DESCRIPTORS, FileCache
-from barnabas.storage.files import Files, replace_file
-from barnabas.storage.log_config import DOUBLE_MAX
+from barnabas.storage.log_manager_config import LogManagerConfig, LogManagerLimits
 from barnabas.storage.metadata_files import MetaProperties
-from barnabas.storage.seams import Clock, Report, Timer, Workers
+from barnabas.storage.segments.file_cache import OUT_OF_DESCRIPTORS, FileCache
 
-Then = Callable[[BaseException | None], None]
-
+FREE_BYTES_MIN_BY_SIZE = -1
+_FREE_BYTES_MIN_MAX = 64 << 20
+_FREE_PART_MIN = 8
 _SPACE_CHECK_BYTES = 64 << 20
 _SPACE_CHECK_MS = 1_000
 _WARNING_MS = 1_000
-
-
-class LogManagerConfig(NamedTuple):
-    """Broker-wide settings, under Kafka's names."""
-
-    log_flush_offset_checkpoint_interval_ms: int = 60_000
-    log_retention_check_interval_ms: int = 300_000
-    log_initial_task_delay_ms: int = 30_000
-    producer_id_expiration_ms: int = 86_400_000
-    producer_id_expiration_check_interval_ms: int = 600_000
-    open_files_max: int = 512
-    """Handles kept open over all dirs; what sockets and fsyncs hold comes on top."""
-    sync_together_min: int = 16
-    """A stop with this many logs to write syncs the whole disk instead of each log's files."""
-    free_bytes_min: int = 0
-    """The floor of free space below which nothing is appended."""
-    log_cleaner_enable: bool = True
-    log_cleaner_backoff_ms: int = 15_000
-    log_cleaner_dedupe_buffer_size: int = 134_217_728
-    log_cleaner_io_buffer_load_factor: float = 0.9
-    log_cleaner_io_max_bytes_per_second: float = DOUBLE_MAX
 
 
 class Deadlines(Protocol):
@@ -61,12 +42,23 @@ class Deadlines(Protocol):
     def schedule(self, topic_partition: TopicPartition, deadline_ms: int) -> None: ...
 
 
-class Dirt(Protocol):
-    """Where a log says that compaction is worth it, or that there is nothing to compact any more."""
+class CleanableLogs(Protocol):
+    """Where a log offers itself for compaction, or says that there is nothing to compact any more."""
 
     def offer(self, topic_partition: TopicPartition, dirty_ratio: float) -> None: ...
 
     def forget(self, topic_partition: TopicPartition) -> None: ...
+
+
+class SharedParts(NamedTuple):
+    """What all dirs of a broker have in common."""
+
+    environment: Environment
+    config: LogManagerConfig
+    limits: LogManagerLimits
+    cache: FileCache
+    deadlines: Deadlines
+    cleaner: CleanableLogs
 
 
 class LogDir:
@@ -89,6 +81,7 @@ class LogDir:
         "error",
         "files",
         "had_clean_shutdown",
+        "limits",
         "log_start_offsets",
         "meta_properties",
         "on_offline",
@@ -98,29 +91,14 @@ class LogDir:
         "workers",
     )
 
-    def __init__(
-        self,
-        path: str,
-        *,
-        files: Files,
-        cache: FileCache,
-        clock: Clock,
-        workers: Workers,
-        report: Report,
-        config: LogManagerConfig,
-        deadlines: Deadlines,
-        cleaner: Dirt,
-    ) -> None:
+    def __init__(self, path: str, shared: SharedParts) -> None:
+        environment, self.config, self.limits, self.cache, self.deadlines, self.cleaner = shared
         self.path = path
-        self.files = files
-        self.cache = cache
-        self.clock = clock
-        self.workers = workers
-        self.report = report
-        self.config = config
-        self.deadlines = deadlines
-        self.cleaner = cleaner
-        self.error: BaseException | None = None
+        self.files = environment.files
+        self.clock = environment.clock
+        self.workers = environment.workers
+        self.report = environment.report
+        self.error: Exception | None = None
         """Why the dir is offline."""
         self.on_offline: Callable[[LogDir], None] | None = None
         self.had_clean_shutdown = False
@@ -142,7 +120,7 @@ class LogDir:
     # ---- failure
 
     def failed(self, error: Exception) -> KafkaStorageError:
-        """What they are told who wanted to read or write. That descriptors are short is no fault of the disk."""
+        """Returns the error for a failed read or write. Running out of descriptors is not a disk failure."""
         if not (isinstance(error, OSError) and error.errno in OUT_OF_DESCRIPTORS):
             return self.go_offline(error)
         text = f"log dir {self.path}: {error}: raise `ulimit -n`, or lower max.connections"
@@ -150,13 +128,13 @@ class LogDir:
         return KafkaStorageError(text)
 
     def warn(self, text: str, **fields: object) -> None:
-        """Once a second at most: whoever is refused tries again, and a full disk is no place for a flood of lines."""
+        """Reports at most once a second: clients try again, and a full disk is no place for a flood of lines."""
         now_ms = self.clock.now_ms()
         if now_ms >= self._next_warning_ms:
             self._next_warning_ms = now_ms + _WARNING_MS
             self.report.warning(text, log_dir=self.path, **fields)
 
-    def go_offline(self, error: BaseException) -> KafkaStorageError:
+    def go_offline(self, error: Exception) -> KafkaStorageError:
         if self.error is None:
             self.error = error
             self.report.error(f"log dir {self.path} goes offline: {error}", log_dir=self.path, error=str(error))
@@ -168,13 +146,25 @@ class LogDir:
         return KafkaStorageError(f"log dir {self.path} is offline: {self.error}")
 
     def remove_in_worker(self, paths: Sequence[str]) -> None:
-        self.workers.run(lambda: self._remove(paths), lambda _, error: None)
+        self.workers.run(lambda: self._remove(paths))
 
     def _remove(self, paths: Sequence[str]) -> None:
         for path in paths:
             self.files.remove(path)
 
     # ---- space
+
+    @property
+    def free_bytes_min(self) -> int:
+        """The floor as it is configured, or what suits the file system: one of 64 MB cannot keep 64 MB free."""
+        if self.limits.free_bytes_min != FREE_BYTES_MIN_BY_SIZE:
+            return self.limits.free_bytes_min
+        return min(_FREE_BYTES_MIN_MAX, self.files.total_bytes(self.path) // _FREE_PART_MIN)
+
+    def report_free_bytes_min(self) -> None:
+        floor, total = self.free_bytes_min, self.files.total_bytes(self.path)
+        text = f"log dir {self.path} keeps {floor:,} of {total:,} bytes free"
+        self.report.info(text, log_dir=self.path, free_bytes_min=floor, total_bytes=total)
 
     def reserve(self, size: int, now_ms: int) -> None:
         """Raises if the append would leave less than the floor."""
@@ -183,7 +173,7 @@ class LogDir:
             self._check_space(size, now_ms)
 
     def _check_space(self, size: int, now_ms: int) -> None:
-        floor = self.config.free_bytes_min
+        floor = self.free_bytes_min
         if not (self._is_short_of_space and now_ms < self._next_space_check_ms):
             spare = self.files.free_bytes(self.path) - floor if floor > 0 else _SPACE_CHECK_BYTES
             self._tell_of_space(spare < size)
@@ -200,7 +190,7 @@ class LogDir:
         self._is_short_of_space = is_short
 
     def _short_of_space(self) -> str:
-        return f"log dir {self.path} has less than {self.config.free_bytes_min:,} bytes free: nothing is appended"
+        return f"log dir {self.path} has less than {self.free_bytes_min:,} bytes free: nothing is appended"
 
     # ---- checkpoints
 
@@ -214,25 +204,42 @@ class LogDir:
             self.log_start_offsets[topic_partition] = offset
             self._checkpoint_later()
 
-    def set_cleaner_offset(self, topic_partition: TopicPartition, offset: int, then: Then) -> None:
-        """Calls back when it is on disk, or with why it is not: it will be tried again then."""
+    def set_cleaner_offset(self, topic_partition: TopicPartition, offset: int) -> Promise[None]:
+        """Returns a promise that the offset is on disk. If that fails the next checkpoint holds it."""
         self.cleaner_offsets[topic_partition] = offset
         checkpoint = self._checkpoint()
+        outcome: Promise[None] = Promise()
 
-        def written(_: None, error: BaseException | None) -> None:
-            if error is not None:
-                self._checkpoint_later()
-            then(error)
+        def written(job: Promise[None]) -> None:
+            if job.error is None:
+                return outcome.resolve(None)
+            self._checkpoint_later()
+            outcome.fail(job.error)
 
-        self.workers.run(lambda: self.write(checkpoint), written)
+        self.workers.run(lambda: self.write(checkpoint)).when_done(written)
+        return outcome
 
     def checkpoint_with(self, topic_partition: TopicPartition, recovery_point: int) -> "Checkpoint | None":
-        """What must be written so that a start knows that everything below the offset was durable; None if it is."""
+        """Returns what must be written so that a start knows that everything below the offset was durable; None if it
+        is written already."""
         if self._written.recovery_points.get(topic_partition, 0) >= recovery_point:
             return None
         if self.recovery_points.get(topic_partition, 0) < recovery_point:
             self.set_recovery_point(topic_partition, recovery_point)
         return self._checkpoint()
+
+    def truncate(self, topic_partition: TopicPartition, recovery_point: int, log_start_offset: int) -> None:
+        """Sets what is written about a log before it is cut, durably: what is appended in the place of the old records
+        must not be taken for flushed or compacted, and a log that lost every segment must not begin at 0. Blocks."""
+        for offsets in (self.recovery_points, self.cleaner_offsets):
+            if offsets.get(topic_partition, 0) > recovery_point:
+                offsets[topic_partition] = recovery_point
+        self.log_start_offsets[topic_partition] = log_start_offset
+        self.checkpoint_now()
+
+    def checkpoint_now(self) -> None:
+        """Writes what changed before it returns."""
+        self.write(self._checkpoint())
 
     def forget(self, topic_partition: TopicPartition) -> None:
         for offsets in (self.recovery_points, self.log_start_offsets, self.cleaner_offsets):
@@ -249,17 +256,17 @@ class LogDir:
         if self.error is None:
             self._checkpoint_is_dirty = False
             checkpoint = self._checkpoint()
-            self.workers.run(lambda: self.write(checkpoint), self._checkpointed)
+            self.workers.run(lambda: self.write(checkpoint)).when_done(self._checkpointed)
 
-    def _checkpointed(self, _: None, error: BaseException | None) -> None:
+    def _checkpointed(self, written: Promise[None]) -> None:
         self._checkpoint_timer = None
-        if error is not None:
-            self.report.warning(f"{self.path}: checkpoints could not be written: {error}", log_dir=self.path)
-        if error is not None or self._checkpoint_is_dirty:
+        if written.error is not None:
+            self.report.warning(f"{self.path}: checkpoints could not be written: {written.error}", log_dir=self.path)
+        if written.error is not None or self._checkpoint_is_dirty:
             self._checkpoint_later()
 
     def write_checkpoints(self) -> None:
-        """At once, when the broker stops: no timer is left behind."""
+        """Writes them at once, when the broker stops: no timer is left behind."""
         if self._checkpoint_timer is not None:
             self._checkpoint_timer.cancel()
         self.write(self._checkpoint())
@@ -271,7 +278,7 @@ class LogDir:
         )
 
     def write(self, checkpoint: "Checkpoint") -> None:
-        """A worker that comes late, when the broker has stopped meanwhile, must not put an old one over the last."""
+        """Writes what changed. A worker that comes late, when the broker has stopped meanwhile, changes nothing."""
         with self._checkpoint_lock:
             if checkpoint.number > self._written.number:
                 written = self._written

@@ -1,13 +1,6 @@
-"""All logs of a broker: found, opened, made, deleted, and put away when it stops.
+"""All logs of a broker: looked up, created, deleted, and closed when it stops. `log_opening.py` finds them at start.
 
 Rules:
-- After a clean stop nothing is opened at start: a log is opened when it is first asked for, and one by one in the
-  background, because retention must reach those that nobody asks for. After any other stop every log is recovered at
-  start.
-- A log with records that has no recovery point was written by another broker and put here: it is opened at start, for
-  it must have one before the mark of the clean stop goes.
-- The mark of a clean stop is removed, durably, before anything can be appended. So is what recovery removes. Whether or
-  not this start removed anything, names are synced: the last one may have been killed before it came to that.
 - The cluster's metadata, not the directories, say which partitions exist: making a log costs no fsync. Its directory
   becomes durable with its first flushed bytes.
 - A directory with another topic id than the one asked for is what a lost deletion left; it is moved aside as
@@ -17,248 +10,85 @@ Rules:
 
 from collections.abc import Callable, Iterator, Sequence
 
+from barnabas.base.deadlines import Deadlines
+from barnabas.base.environment import Environment
+from barnabas.base.files import replace_file, write_file
 from barnabas.protocol.errors import KafkaStorageError, UnknownTopicOrPartition
-from barnabas.protocol.types import ZERO_UUID, TopicPartition, Uuid
-from barnabas.storage.checkpoints import (
-    CLEANER_OFFSET_CHECKPOINT,
-    LOG_START_OFFSET_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
-    CorruptCheckpoint,
-    decode_offsets,
-)
-from barnabas.storage.cleaner import Cleaner, Compactor
-from barnabas.storage.deadlines import DeadlineHeap
-from barnabas.storage.file_cache import FileCache
-from barnabas.storage.files import Files, Lock, make_durable_dir, replace_file, write_file
-from barnabas.storage.flush import FlushPlan, run_each, run_together
-from barnabas.storage.leader_epochs import LeaderEpochs
+from barnabas.protocol.types import TopicPartition, Uuid
+from barnabas.storage.compaction.cleaner import Cleaner
+from barnabas.storage.flush_plan import FlushPlan, run_each, run_together
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
-from barnabas.storage.log_dir import LogDir, LogManagerConfig
+from barnabas.storage.log_dir import LogDir, SharedParts
+from barnabas.storage.log_manager_config import LogManagerConfig, LogManagerLimits
 from barnabas.storage.metadata_files import (
     CLEAN_SHUTDOWN_FILE,
-    LOCK_FILE,
-    META_PROPERTIES,
     PARTITION_METADATA,
     CorruptMetadata,
-    MetaProperties,
     decode_partition_metadata,
     encode_clean_shutdown,
     encode_partition_metadata,
 )
-from barnabas.storage.producer_state import ProducerState
-from barnabas.storage.recovery import LoadedLog, LogLoader
-from barnabas.storage.seams import Clock, Report, Timer, Workers
-from barnabas.storage.segment import LOG_SUFFIX, Segment
+from barnabas.storage.opening.log_opening import DELETE_SUFFIX, LogOpening, ensure_meta_properties
+from barnabas.storage.opening.recovery import LogLoader, empty_log
+from barnabas.storage.segments.file_cache import FileCache
+from barnabas.storage.segments.segment import LOG_SUFFIX, Segment
 
-DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 _NAME_MAX = 255
 _CLOSED_AT_ONCE = 1_000
-
-
-class LogDirInUse(Exception):
-    """Another broker has the directory."""
-
-
-class ForeignLogDir(ValueError):
-    """The directory belongs to another node or cluster."""
 
 
 class LogManager:
     def __init__(
         self,
         log_dirs: Sequence[str],
-        *,
-        files: Files,
-        clock: Clock,
-        workers: Workers,
-        report: Report,
+        environment: Environment,
         config: LogManagerConfig | None = None,
+        *,
+        limits: LogManagerLimits | None = None,
         config_of: Callable[[str], LogConfig] | None = None,
-        compactor: Compactor | None = None,
     ) -> None:
-        """`config_of(topic)` is asked for the configuration of logs that are found on disk; by default, the default.
-        `compactor` does what compaction has to do; by default, the workers do."""
-        config = config or LogManagerConfig()
+        """`config_of(topic)` returns the configuration of logs that are found on disk; by default, the default."""
         default = LogConfig()
         self._config_of = config_of or (lambda topic: default)
-        self._files = files
-        self._clock = clock
-        self._workers = workers
-        self._report = report
-        self._config = config
-        self._cache = FileCache(files, config.open_files_max)
-        self._deadlines = DeadlineHeap(clock, self._on_deadline)
-        self.cleaner = Cleaner(
-            config,
-            files=files,
-            clock=clock,
-            workers=workers,
-            report=report,
-            compactor=compactor or _worker_compactor(files, workers),
-            log_of=self.opened,
-        )
-        self.log_dirs = [self._log_dir(path) for path in log_dirs]
+        self._files = environment.files
+        self._clock = environment.clock
+        self._workers = environment.workers
+        self._report = environment.report
+        config = config or LogManagerConfig()
+        self.limits = limits or LogManagerLimits()
+        self._cache = FileCache(self._files, self.limits.open_files_max)
+        self._deadlines: Deadlines[TopicPartition] = Deadlines(self._clock, self._clock.now_ms, self._on_deadline)
+        self.cleaner = Cleaner(config, environment, self.opened)
+        shared = SharedParts(environment, config, self.limits, self._cache, self._deadlines, self.cleaner)
+        self.log_dirs = [LogDir(path, shared) for path in log_dirs]
+        self._opening = LogOpening(self)
         self._dirs: dict[TopicPartition, LogDir] = {}
         self._logs: dict[TopicPartition, Log] = {}
         self._counts = dict.fromkeys(log_dirs, 0)
-        self._locks: list[Lock] = []
-        self._unopened: list[TopicPartition] = []
-        self._opener: Timer | None = None
         self._renames = 0
-
-    def _log_dir(self, path: str) -> LogDir:
-        return LogDir(
-            path,
-            files=self._files,
-            cache=self._cache,
-            clock=self._clock,
-            workers=self._workers,
-            report=self._report,
-            config=self._config,
-            deadlines=self._deadlines,
-            cleaner=self.cleaner,
-        )
 
     # ---- start
 
     def open(self) -> None:
         """Locks the dirs and finds what is in them; recovers it unless the last stop was clean. Blocks."""
-        for log_dir in self.log_dirs:
-            try:
-                self._lock(log_dir)
-                self._open_dir(log_dir)
-            except OSError as error:
-                if len(self.log_dirs) == 1:
-                    self._unlock()
-                    raise  # nothing is left to serve
-                log_dir.go_offline(error)
-            except Exception:
-                self._unlock()
-                raise
-        if self._unopened:
-            self._opener = self._clock.call_later(self._config.log_initial_task_delay_ms, self._open_next)
-
-    def _lock(self, log_dir: LogDir) -> None:
-        if not self._files.exists(f"{log_dir.path}/{META_PROPERTIES}"):
-            make_durable_dir(self._files, log_dir.path)
-        try:
-            self._locks.append(self._files.lock(f"{log_dir.path}/{LOCK_FILE}"))
-        except BlockingIOError:
-            raise LogDirInUse(f"{log_dir.path} is in use by another broker") from None
-
-    def _unlock(self) -> None:
-        while self._locks:
-            self._locks.pop().release()
-
-    def _open_dir(self, log_dir: LogDir) -> None:
-        names = self._files.listdir(log_dir.path)
-        log_dir.had_clean_shutdown = CLEAN_SHUTDOWN_FILE in names
-        if META_PROPERTIES in names:
-            log_dir.meta_properties = MetaProperties.from_bytes(
-                self._files.read_bytes(f"{log_dir.path}/{META_PROPERTIES}")
-            )
-        log_dir.recovery_points = self._read_offsets(log_dir, RECOVERY_POINT_CHECKPOINT, names)
-        log_dir.log_start_offsets = self._read_offsets(log_dir, LOG_START_OFFSET_CHECKPOINT, names)
-        log_dir.cleaner_offsets = self._read_offsets(log_dir, CLEANER_OFFSET_CHECKPOINT, names)
-        for name in names:
-            self._find(log_dir, name)
-        if log_dir.had_clean_shutdown:
-            self._adopt_moved(log_dir)
-            self._files.remove(f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}")
-        self._files.sync_dir(log_dir.path)
-        if not log_dir.had_clean_shutdown:
-            self._recover(log_dir)
-
-    def _read_offsets(self, log_dir: LogDir, name: str, names: list[str]) -> dict[TopicPartition, int]:
-        if name not in names:
-            return {}
-        try:
-            return decode_offsets(self._files.read_bytes(f"{log_dir.path}/{name}"))
-        except CorruptCheckpoint as error:
-            self._report.warning(f"{log_dir.path}/{name} cannot be read and counts as empty: {error}")
-            return {}
-
-    def _find(self, log_dir: LogDir, name: str) -> None:
-        if name.endswith(DELETE_SUFFIX):
-            self._remove_later(f"{log_dir.path}/{name}", 0)
-            return
-        topic_partition = parse_topic_partition(name)
-        if topic_partition is None:
-            return
-        if topic_partition in self._dirs:
-            other = self._dirs[topic_partition].path
-            raise OSError(f"{topic_partition} is in both {other} and {log_dir.path}: delete one of them")
-        self._add(log_dir, topic_partition)
-        if log_dir.had_clean_shutdown:
-            self._unopened.append(topic_partition)
-
-    def _adopt_moved(self, log_dir: LogDir) -> None:
-        """A log with records and without a recovery point was written by another broker and put here. Its files are as
-        good as the mark says; but once that is gone, gaps that compaction left in it would count as losses."""
-        checkpoint = None
-        for topic_partition in [name for name in self._unopened if not log_dir.recovery_points.get(name)]:
-            if self._dirs[topic_partition] is log_dir and self._measure(log_dir, topic_partition):
-                log = self._open_log(topic_partition, is_clean=True)
-                checkpoint = log_dir.checkpoint_with(topic_partition, log.recovery_point)
-                text = f"{topic_partition}: found with records up to {log.log_end_offset}, written elsewhere"
-                self._report.info(text, topic_partition=str(topic_partition))
-        if checkpoint is not None:
-            log_dir.write(checkpoint)
-
-    def _recover(self, log_dir: LogDir) -> None:
-        mine = [topic_partition for topic_partition, owner in self._dirs.items() if owner is log_dir]
-        for topic_partition in mine:
-            self._open_log(topic_partition, is_clean=False)
-        if len(mine) >= self._config.sync_together_min:
-            self._files.sync_all()
-        else:
-            for topic_partition in mine:
-                self._files.sync_dir(f"{log_dir.path}/{topic_partition}")
-        if mine:
-            self._report.info(f"{log_dir.path}: recovered {len(mine)} logs", log_dir=log_dir.path, logs=len(mine))
-
-    def _open_next(self) -> None:
-        """Opens one of the logs that nobody asked for yet, and comes back for the next."""
-        self._opener = None
-        while self._unopened:
-            topic_partition = self._unopened.pop()
-            log_dir = self._dirs.get(topic_partition)
-            if topic_partition not in self._logs and log_dir is not None and log_dir.error is None:
-                self.get(topic_partition)
-                break
-        if self._unopened:
-            delay_ms = self._config.log_retention_check_interval_ms / (len(self._unopened) + 1)
-            self._opener = self._clock.call_later(delay_ms, self._open_next)
+        self._opening.open(self.log_dirs)
 
     def ensure_meta_properties(self, cluster_id: str, node_id: int, new_uuid: Callable[[], Uuid]) -> None:
-        """Marks new dirs as this node's. ForeignLogDir if one belongs to another cluster or node."""
-        for log_dir in self.log_dirs:
-            found = log_dir.meta_properties
-            if found is None:
-                self._mark(log_dir, MetaProperties(cluster_id, node_id, new_uuid()))
-            elif (found.cluster_id, found.node_id) != (cluster_id, node_id):
-                raise ForeignLogDir(
-                    f"{log_dir.path} belongs to node {found.node_id} of cluster {found.cluster_id}, "
-                    f"not to node {node_id} of cluster {cluster_id}"
-                )
-            elif found.directory_id == ZERO_UUID:  # Kafka before 3.7 gave its dirs none
-                self._mark(log_dir, found._replace(directory_id=new_uuid()))
-
-    def _mark(self, log_dir: LogDir, meta_properties: MetaProperties) -> None:
-        if log_dir.error is not None:
-            return
-        try:
-            replace_file(self._files, f"{log_dir.path}/{META_PROPERTIES}", meta_properties.to_bytes())
-        except OSError as error:
-            log_dir.go_offline(error)
-        log_dir.meta_properties = meta_properties
+        """Marks new dirs as this node's. Raises ForeignLogDir if one belongs to another cluster or node."""
+        ensure_meta_properties(self.log_dirs, cluster_id, node_id, new_uuid)
 
     # ---- logs
 
     def partitions(self) -> Iterator[TopicPartition]:
         return iter(self._dirs)
+
+    def dir_of(self, topic_partition: TopicPartition) -> LogDir | None:
+        return self._dirs.get(topic_partition)
+
+    def in_dir(self, log_dir: LogDir) -> list[TopicPartition]:
+        return [topic_partition for topic_partition, owner in self._dirs.items() if owner is log_dir]
 
     def __contains__(self, topic_partition: TopicPartition) -> bool:
         return topic_partition in self._dirs
@@ -274,7 +104,7 @@ class LogManager:
             if log_dir.error is not None:
                 raise log_dir.offline_error()
             try:
-                log = self._open_log(topic_partition, is_clean=log_dir.had_clean_shutdown)
+                log = self.open_log(topic_partition, is_clean=log_dir.had_clean_shutdown)
             except OSError as error:
                 raise log_dir.go_offline(error) from error
         return log
@@ -285,16 +115,15 @@ class LogManager:
 
     def sizes(self, log_dir: LogDir) -> Iterator[tuple[TopicPartition, int]]:
         """The bytes of each log in the dir. One that is not open is measured, not opened."""
-        for topic_partition, owner in self._dirs.items():
-            if owner is log_dir:
-                log = self._logs.get(topic_partition)
-                yield topic_partition, self._measure(log_dir, topic_partition) if log is None else log.size_bytes
+        for topic_partition in self.in_dir(log_dir):
+            log = self._logs.get(topic_partition)
+            yield topic_partition, self.measure(log_dir, topic_partition) if log is None else log.size_bytes
 
-    def _measure(self, log_dir: LogDir, topic_partition: TopicPartition) -> int:
+    def measure(self, log_dir: LogDir, topic_partition: TopicPartition) -> int:
         entries = self._files.scandir(f"{log_dir.path}/{topic_partition}")
         return sum(entry.size_bytes for entry in entries if entry.name.endswith(LOG_SUFFIX))
 
-    def _open_log(self, topic_partition: TopicPartition, *, is_clean: bool) -> Log:
+    def open_log(self, topic_partition: TopicPartition, *, is_clean: bool) -> Log:
         log_dir = self._dirs[topic_partition]
         config = self._config_of(topic_partition.topic)
         loaded = LogLoader(log_dir, topic_partition, config, self._clock.now_ms()).load(is_clean=is_clean)
@@ -313,7 +142,7 @@ class LogManager:
             return None
 
     def _check_nothing_is_offline(self) -> None:
-        """A log that is not found may lie in a dir that could not be opened: nobody may begin it anew elsewhere."""
+        """A log that is not found may lie in a dir that could not be opened: it must not be begun again elsewhere."""
         for log_dir in self.log_dirs:
             if log_dir.error is not None:
                 raise log_dir.offline_error()
@@ -355,12 +184,11 @@ class LogManager:
         metadata = encode_partition_metadata(topic_id)
         write_file(self._files, f"{path}/{PARTITION_METADATA}", metadata, sync=False)
         segment = Segment(path, 0, self._cache, self._clock.now_ms())
-        loaded = LoadedLog([segment], 0, 0, 0, ProducerState(), LeaderEpochs(), has_durable_names=False, aborted={})
-        log = self._logs[topic_partition] = Log(log_dir, topic_partition, topic_id, config, loaded)
-        self._add(log_dir, topic_partition)
+        log = self._logs[topic_partition] = Log(log_dir, topic_partition, topic_id, config, empty_log(segment))
+        self.add(log_dir, topic_partition)
         return log
 
-    def _add(self, log_dir: LogDir, topic_partition: TopicPartition) -> None:
+    def add(self, log_dir: LogDir, topic_partition: TopicPartition) -> None:
         self._dirs[topic_partition] = log_dir
         self._counts[log_dir.path] += 1
 
@@ -387,7 +215,7 @@ class LogManager:
             if (log := self._logs.get(topic_partition)) is not None:
                 delay_ms = log.config.file_delete_delay_ms
             target = self._rename(topic_partition, DELETE_SUFFIX)
-            self._remove_later(target, delay_ms)
+            self.remove_later(target, delay_ms)
 
     def move_aside(self, topic_partition: TopicPartition, reason: str) -> None:
         """For a log that the cluster's metadata do not know: a person may want it, nobody else does."""
@@ -413,16 +241,19 @@ class LogManager:
         log_dir.forget(topic_partition)
         return target
 
-    def _remove_later(self, path: str, delay_ms: int) -> None:
-        self._clock.call_later(delay_ms, self._workers.run, lambda: self._files.rmtree(path), lambda _, error: None)
+    def remove_later(self, path: str, delay_ms: int) -> None:
+        self._clock.call_later(delay_ms, self._remove, path)
+
+    def _remove(self, path: str) -> None:
+        self._workers.run(lambda: self._files.rmtree(path))
 
     # ---- deadlines
 
     def _on_deadline(self, topic_partition: TopicPartition, deadline_ms: int, now_ms: int) -> None:
         log = self._logs.get(topic_partition)
-        if log is not None and log.deadline_ms == deadline_ms:
+        if log is not None and log.maintenance.deadline_ms == deadline_ms:
             try:
-                log.run_deadlines(now_ms)
+                log.maintenance.run_deadlines(now_ms)
             except KafkaStorageError:
                 pass  # reported where it was found
 
@@ -430,8 +261,7 @@ class LogManager:
 
     def close(self, broker_epoch: int = -1) -> None:
         """Makes everything durable and leaves the mark of a clean stop in every dir where that worked. Blocks."""
-        if self._opener is not None:
-            self._opener.cancel()
+        self._opening.stop()
         self.cleaner.close()
         self._deadlines.clear()
         self._close_logs()
@@ -442,20 +272,19 @@ class LogManager:
 
     def abandon(self) -> None:
         """Gives the dirs up as they are. Without the mark of a clean stop the next start recovers them."""
-        if self._opener is not None:
-            self._opener.cancel()
+        self._opening.stop()
         self.cleaner.close()
         self._deadlines.clear()
         self._cache.forget_all()
-        self._unlock()
+        self._opening.unlock()
 
     def _close_logs(self) -> None:
         """Some at a time: each that has something to write holds a file open until it is written."""
-        logs, at_once = list(self._logs.values()), min(_CLOSED_AT_ONCE, self._config.open_files_max // 4 + 1)
+        logs, at_once = list(self._logs.values()), min(_CLOSED_AT_ONCE, self.limits.open_files_max // 4 + 1)
         for start in range(0, len(logs), at_once):
             plans = {log: self._plan_of_close(log) for log in logs[start : start + at_once]}
             changed = [plan for plan in plans.values() if plan is not None]
-            are_many = len(changed) >= self._config.sync_together_min
+            are_many = len(changed) >= self.limits.sync_together_min
             failed = run_together(self._files, changed) if are_many else run_each(changed)
             for log, plan in plans.items():
                 log.closed(plan, failed.get(plan) if plan is not None else None)
@@ -473,17 +302,3 @@ class LogManager:
             replace_file(self._files, f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}", encode_clean_shutdown(broker_epoch))
         except OSError as error:
             log_dir.go_offline(error)
-
-
-def _worker_compactor(files: Files, workers: Workers) -> Compactor:
-    from barnabas.storage.worker_compactor import WorkerCompactor
-
-    return WorkerCompactor(files, workers)
-
-
-def parse_topic_partition(name: str) -> TopicPartition | None:
-    """From a directory's name; None if it is no partition's."""
-    topic, dash, partition = name.rpartition("-")
-    if not dash or not topic or not partition.isdecimal():
-        return None
-    return TopicPartition(topic, int(partition))

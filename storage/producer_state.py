@@ -7,6 +7,7 @@ Rules, Kafka's:
 - A producer nobody remembers (its records are deleted, its id expired) may begin with any sequence.
 - An epoch below the last seen one is fenced. The broker's own records carry no sequences: only epochs are checked.
 - The state is rebuilt from the latest `.snapshot` and the batches behind it. A snapshot holds one batch per producer.
+- A transaction is ongoing until its marker is appended, and unstable until that marker is below the high watermark.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,16 +15,11 @@ from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
 
+from barnabas.protocol.batch_header import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
 from barnabas.protocol.crc32c import crc32c
 from barnabas.protocol.errors import ErrorCode, InvalidProducerEpoch, KafkaError, OutOfOrderSequence
-from barnabas.protocol.records import (
-    NO_PRODUCER_EPOCH,
-    NO_SEQUENCE,
-    NO_TIMESTAMP,
-    BatchHeader,
-    coordinator_epoch_of,
-    iter_records,
-)
+from barnabas.protocol.records import ControlType, control_type_of, coordinator_epoch_of, iter_records
+from barnabas.storage.segments.transaction_index import AbortedTransaction
 
 BATCHES_RETAINED = 5
 SEQUENCE_MAX = 2**31 - 1
@@ -103,8 +99,16 @@ class ProducerEntry:
         return None
 
 
+class CompletedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    """That of its marker."""
+    is_aborted: bool
+
+
 class ProducerState:
-    __slots__ = ("by_id", "end_offset", "has_snapshot", "snapshot_offset")
+    __slots__ = ("by_id", "end_offset", "has_snapshot", "ongoing_transactions", "snapshot_offset", "undecided_markers")
 
     def __init__(self, offset: int = 0) -> None:
         self.by_id: dict[int, ProducerEntry] = {}
@@ -113,6 +117,10 @@ class ProducerState:
         self.snapshot_offset = offset
         """Up to where a snapshot holds it: there is nothing to save while the two are equal."""
         self.has_snapshot = False
+        self.ongoing_transactions: dict[int, int] = {}
+        """The producer ids by the first offsets of their transactions, which ascend."""
+        self.undecided_markers: dict[int, int] = {}
+        """The first offsets of transactions by those of their markers, as long as these may still be lost."""
 
     def entries(self) -> Iterator[tuple[int, ProducerEntry]]:
         return iter(self.by_id.items())
@@ -148,21 +156,48 @@ class ProducerState:
         entry.last_timestamp = header.max_timestamp
         if header.is_transactional and entry.current_txn_first_offset == NO_TRANSACTION:
             entry.current_txn_first_offset = base_offset
+            self.ongoing_transactions[base_offset] = header.producer_id
 
-    def end_transaction(self, header: BatchHeader, coordinator_epoch: int) -> None:
-        """A COMMIT or ABORT marker was appended, or found. Its epoch may be new; sequences then start anew."""
+    def end_transaction(self, header: BatchHeader, coordinator_epoch: int, offset: int) -> int:
+        """A COMMIT or ABORT marker was appended at this offset, or found there. Its epoch may be new; sequences then
+        start from 0. Returns where the transaction began, -1 if there was none."""
         entry = self.by_id.setdefault(header.producer_id, ProducerEntry())
         if entry.producer_epoch != header.producer_epoch:
             entry.begin_epoch(header.producer_epoch)
         entry.coordinator_epoch = coordinator_epoch
         entry.last_timestamp = header.max_timestamp
-        entry.current_txn_first_offset = NO_TRANSACTION
+        first_offset = entry.current_txn_first_offset
+        if first_offset != NO_TRANSACTION:
+            entry.current_txn_first_offset = NO_TRANSACTION
+            del self.ongoing_transactions[first_offset]
+            self.undecided_markers[offset] = first_offset
+        return first_offset
 
     @property
-    def first_undecided_offset(self) -> int | None:
-        """Where the oldest transaction that is still open began."""
-        offsets = [entry.current_txn_first_offset for entry in self.by_id.values()]
-        return min((offset for offset in offsets if offset != NO_TRANSACTION), default=None)
+    def first_ongoing_offset(self) -> int | None:
+        """Where the oldest transaction without a marker began."""
+        return next(iter(self.ongoing_transactions), None)
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the oldest transaction began whose outcome is not committed."""
+        first = self.first_ongoing_offset
+        if self.undecided_markers:
+            oldest = min(self.undecided_markers.values())
+            return oldest if first is None else min(first, oldest)
+        return first
+
+    def aborted_row(self, transaction: CompletedTransaction) -> AbortedTransaction:
+        """Returns what the transaction index says of an aborted transaction."""
+        first = self.first_ongoing_offset
+        stable = transaction.last_offset + 1 if first is None else first
+        return AbortedTransaction(transaction.first_offset, transaction.producer_id, transaction.last_offset, stable)
+
+    def on_high_watermark(self, high_watermark: int) -> None:
+        """Markers below it are committed: their transactions are decided for good."""
+        self.undecided_markers = {
+            offset: first for offset, first in self.undecided_markers.items() if offset >= high_watermark
+        }
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
         expired = [key for key, entry in self.by_id.items() if _is_expired(entry, now_ms, expiration_ms)]
@@ -188,6 +223,9 @@ class ProducerState:
         self.by_id = {key: entry for key, entry in entries if not _is_expired(entry, now_ms, expiration_ms)}
         self.end_offset = self.snapshot_offset = offset
         self.has_snapshot = True
+        ongoing = ((entry.current_txn_first_offset, producer_id) for producer_id, entry in self.by_id.items())
+        self.ongoing_transactions = dict(sorted(each for each in ongoing if each[0] != NO_TRANSACTION))
+        self.undecided_markers = {}
 
 
 def read_snapshot(data: bytes) -> list[tuple[int, ProducerEntry]]:
@@ -219,11 +257,30 @@ def _entry_of_row(
     return producer_id, ProducerEntry(producer_epoch, batches, timestamp, coordinator_epoch, current_txn_first_offset)
 
 
-def end_transaction(producers: ProducerState, header: BatchHeader, marker: memoryview) -> None:
-    """Applies a control batch. One without records once held a marker that compaction removed: nothing follows."""
+def end_transaction(
+    producers: ProducerState, header: BatchHeader, marker: memoryview, offset: int
+) -> CompletedTransaction | None:
+    """Applies a control batch at this offset. Returns the transaction that it ended, if there was one.
+
+    One without records once held a marker that compaction removed: nothing follows.
+    """
     for record in iter_records(marker, max_decompressed_bytes=_MARKER_BYTES_MAX):
-        producers.end_transaction(header, coordinator_epoch_of(record))
-        return
+        first_offset = producers.end_transaction(header, coordinator_epoch_of(record), offset)
+        if first_offset != NO_TRANSACTION:
+            is_aborted = control_type_of(record) == ControlType.ABORT
+            return CompletedTransaction(header.producer_id, first_offset, offset, is_aborted)
+        return None
+    return None
+
+
+def replay_batch(
+    producers: ProducerState, header: BatchHeader, batch: memoryview, base_offset: int
+) -> CompletedTransaction | None:
+    """Applies a batch of a producer that was appended at this offset, or found there. Nothing is checked."""
+    if header.is_control:
+        return end_transaction(producers, header, batch, base_offset)
+    producers.update(header, base_offset)
+    return None
 
 
 def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:

@@ -10,30 +10,23 @@ Every eligible segment goes in one pass. The active one may be among them; the l
 from collections.abc import Callable
 
 from barnabas.storage.log_config import LogConfig
-from barnabas.storage.segment import Segment
-from barnabas.storage.segment_list import SegmentList
+from barnabas.storage.log_view import LogView
+from barnabas.storage.segments.segment import Segment
+from barnabas.storage.segments.segment_list import SegmentList
 
 
-def count_deletable(
-    segments: SegmentList,
-    config: LogConfig,
-    *,
-    now_ms: int,
-    log_start_offset: int,
-    log_end_offset: int,
-    high_watermark: int,
-    largest_timestamp: Callable[[Segment], int],
-) -> int:
-    """How many segments from the oldest on may be deleted."""
+def count_deletable(log: LogView, now_ms: int) -> int:
+    """Returns how many segments, from the oldest on, may be deleted."""
+    segments, config = log.segments, log.config
     excess_bytes = _excess_bytes(segments, config)
     for count, segment in enumerate(segments):
         is_last = count + 1 == len(segments)
-        end_offset = log_end_offset if is_last else segments[count + 1].base_offset
-        is_below_start = not is_last and end_offset <= log_start_offset
+        end_offset = log.log_end_offset if is_last else segments[count + 1].base_offset
+        is_below_start = not is_last and end_offset <= log.log_start_offset
         is_surplus = config.delete and config.retention_bytes >= 0 and excess_bytes >= segment.size
-        if end_offset > high_watermark or (is_last and segment.size == 0):
+        if end_offset > log.high_watermark or (is_last and segment.size == 0):
             return count
-        if not (is_below_start or is_surplus or _is_expired(segment, config, now_ms, largest_timestamp)):
+        if not (is_below_start or is_surplus or _is_expired(segment, config, now_ms, log.largest_timestamp)):
             return count
         excess_bytes -= segment.size
     return len(segments)
@@ -47,12 +40,13 @@ def _is_expired(segment: Segment, config: LogConfig, now_ms: int, largest_timest
     return config.delete and config.retention_ms >= 0 and now_ms - largest_timestamp(segment) > config.retention_ms
 
 
-def next_expiry_ms(segments: SegmentList, config: LogConfig, largest_timestamp: Callable[[Segment], int]) -> int | None:
-    """When the oldest segment's time runs out, if it ever does. That of the others matters only after it is gone."""
+def next_expiry_ms(log: LogView) -> int | None:
+    """Returns when the oldest segment's time runs out, if it ever does; that of the others matters when it is gone."""
+    segments, config = log.segments, log.config
     first = segments[0]
     if not config.delete or config.retention_ms < 0 or (len(segments) == 1 and first.size == 0):
         return None
-    return largest_timestamp(first) + config.retention_ms + 1
+    return log.largest_timestamp(first) + config.retention_ms + 1
 
 
 def has_surplus(segments: SegmentList, config: LogConfig) -> bool:

@@ -16,6 +16,22 @@ from collections.abc import Iterator
 from struct import error as StructError
 from typing import NamedTuple, NoReturn
 
+from barnabas.protocol.batch_header import (
+    COMPRESSION_MASK,
+    CONTROL_FLAG,
+    CRC_COVERS_FROM,
+    HEADER_BYTES,
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_TIMESTAMP,
+    BatchHeader,
+    crc_of,
+    header_at,
+    new_header,
+    set_max_timestamp,
+    unpack_header,
+)
 from barnabas.protocol.crc32c import crc32c
 from barnabas.protocol.errors import (
     CorruptMessage,
@@ -25,40 +41,25 @@ from barnabas.protocol.errors import (
     ProtocolError,
     UnsupportedCompressionType,
 )
-from barnabas.protocol.records import (
-    CRC_COVERS_FROM,
-    HEADER_BYTES,
-    LOG_OVERHEAD,
-    MAGIC,
-    NO_TIMESTAMP,
-    BatchHeader,
-    crc_of,
-    has_null_key,
-    header_at,
-    iter_records,
-    new_header,
-    set_max_timestamp,
-    unpack_header,
-)
+from barnabas.protocol.records import has_null_key, iter_records
 from barnabas.storage.log_config import LogConfig
 
 RECORD_BYTES_MIN = 7
 """Length, attributes, two deltas, key, value, headers: who claims more records than fit only wants their offsets."""
 RECORDS_READ_MAX = 250_000
-"""Of one batch: reading more would hold up everybody else for a second. A producer that is told MESSAGE_TOO_LARGE
-splits its batch. Batches whose records need not be read have no such limit."""
+"""The limit for one batch: reading more would hold up everybody else for a second. A producer splits its batch when it
+gets MESSAGE_TOO_LARGE. Batches whose records need not be read have no such limit."""
 MAX_DECOMPRESSED_BYTES = 1 << 26
 """What a batch may grow to when its records are read, or ten times max.message.bytes: above any sane batch, and little
 enough not to hold up the others."""
 
-_COMPRESSION_MASK = 0x07
-_LOG_APPEND_TIME_FLAG = 0x08
-_CONTROL_FLAG = 0x20
 _LAST_CODEC = 4
-_UNUSUAL_FLAGS = _CONTROL_FLAG | _LOG_APPEND_TIME_FLAG | _LAST_CODEC
+_UNUSUAL_FLAGS = CONTROL_FLAG | LOG_APPEND_TIME_FLAG | _LAST_CODEC
 
 Batches = list[tuple[memoryview, BatchHeader]]
 """Each batch of a buffer and its header."""
+OffsetBatches = list[tuple[memoryview, BatchHeader, int]]
+"""Each batch of a buffer, its header and its base offset, which the header may not hold."""
 
 
 class RecordError(NamedTuple):
@@ -98,7 +99,7 @@ def check_client_batch(data: memoryview, config: LogConfig, now_ms: int) -> Batc
         raise CorruptMessage(f"the CRC {crc:#010x} does not match the batch")
     if count <= 0 or count != delta + 1:
         raise InvalidRecord(f"{count} records with a last offset delta of {delta}")
-    if count * RECORD_BYTES_MIN > size - HEADER_BYTES and not attributes & _COMPRESSION_MASK:
+    if count * RECORD_BYTES_MIN > size - HEADER_BYTES and not attributes & COMPRESSION_MASK:
         raise InvalidRecord(f"{count} records in {size - HEADER_BYTES} bytes")
     if attributes & _UNUSUAL_FLAGS:
         _check_attributes(attributes, config)
@@ -107,16 +108,28 @@ def check_client_batch(data: memoryview, config: LogConfig, now_ms: int) -> Batc
     if config.trusts_headers:
         oldest = now_ms - config.message_timestamp_before_max_ms
         latest = now_ms + config.message_timestamp_after_max_ms
-        if oldest <= first_ms <= latest and oldest <= max_ms <= latest and not attributes & _LOG_APPEND_TIME_FLAG:
+        if oldest <= first_ms <= latest and oldest <= max_ms <= latest and not attributes & LOG_APPEND_TIME_FLAG:
             return header
     if _needs_records(data, header, config, now_ms):
         return _check_records(data, header, config, now_ms)
     return header
 
 
-def check_own_batches(data: memoryview) -> Batches:
-    """Every batch of the buffer, which the broker itself has made."""
-    return [(batch, _check_own_batch(batch)) for batch in _split(data)]
+def check_batches(data: memoryview) -> Batches:
+    """Returns every batch of a buffer that the broker itself, or the leader of the partition, has made."""
+    return [(batch, _check_batch(batch)) for batch in _split(data)]
+
+
+def check_leaders_batches(data: memoryview, log_end_offset: int) -> OffsetBatches:
+    """Returns every batch of a buffer that came from the leader. Offsets ascend; gaps are compaction's."""
+    batches = []
+    next_offset = log_end_offset
+    for batch, header in check_batches(data):
+        if header.base_offset < next_offset:
+            raise CorruptMessage(f"a batch at offset {header.base_offset} where {next_offset} is the first that can be")
+        next_offset = header.next_offset
+        batches.append((batch, header, header.base_offset))
+    return batches
 
 
 def _refuse_other_than_one_batch(data: memoryview, first: BatchHeader) -> NoReturn:
@@ -136,12 +149,12 @@ def _check_shape(header: BatchHeader) -> None:
 
 
 def _check_attributes(attributes: int, config: LogConfig) -> None:
-    if attributes & _CONTROL_FLAG:
+    if attributes & CONTROL_FLAG:
         raise InvalidRecord("clients may not write control batches")
-    if attributes & _LOG_APPEND_TIME_FLAG and config.is_log_append_time:
+    if attributes & LOG_APPEND_TIME_FLAG and config.is_log_append_time:
         raise InvalidTimestamp("a producer may not set the timestamp type to LogAppendTime")
-    if attributes & _COMPRESSION_MASK > _LAST_CODEC:
-        raise UnsupportedCompressionType(f"compression {attributes & _COMPRESSION_MASK}")
+    if attributes & COMPRESSION_MASK > _LAST_CODEC:
+        raise UnsupportedCompressionType(f"compression {attributes & COMPRESSION_MASK}")
 
 
 def _needs_records(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
@@ -149,7 +162,7 @@ def _needs_records(batch: memoryview, header: BatchHeader, config: LogConfig, no
         return True
     if config.is_log_append_time:
         return False
-    return not _timestamps_fit(header, config, now_ms) or bool(header.attributes & _LOG_APPEND_TIME_FLAG)
+    return not _timestamps_fit(header, config, now_ms) or bool(header.attributes & LOG_APPEND_TIME_FLAG)
 
 
 def _has_null_key(batch: memoryview, header: BatchHeader, config: LogConfig) -> bool:
@@ -207,7 +220,7 @@ def _max_decompressed_bytes(config: LogConfig) -> int:
 
 def _with_true_timestamp(batch: memoryview, header: BatchHeader, max_timestamp: int) -> BatchHeader:
     """Kafka corrects a header that names another largest timestamp than its records, or the wrong type."""
-    if max_timestamp == header.max_timestamp and not header.attributes & _LOG_APPEND_TIME_FLAG:
+    if max_timestamp == header.max_timestamp and not header.attributes & LOG_APPEND_TIME_FLAG:
         return header
     set_max_timestamp(batch, False, max_timestamp)
     return header_at(batch)
@@ -228,7 +241,7 @@ def _split(data: memoryview) -> Iterator[memoryview]:
         position = end
 
 
-def _check_own_batch(batch: memoryview) -> BatchHeader:
+def _check_batch(batch: memoryview) -> BatchHeader:
     header = header_at(batch)
     if crc_of(batch) != header.crc:
         raise CorruptMessage(f"the CRC {header.crc:#010x} does not match the batch")

@@ -1,10 +1,6 @@
-"""For every test."""
+"""For every test of these folders."""
 
-import signal
+from hypothesis import settings
 
-
-def pytest_configure() -> None:
-    """A shell starts what it puts in the background with SIGINT ignored, and every process of a test would inherit that
-    and never hear the signals that it is sent."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+settings.register_profile("unhurried", deadline=None)  # a machine that is busy is no failure
+settings.load_profile("unhurried")

@@ -23,12 +23,20 @@ def kafka_libs() -> Path:
     return libs
 
 
-def run_java(source: str, stdin: str) -> str:
-    """What the program tests/java/<source> prints, compiled as it is run."""
-    libs = kafka_libs()
+def newest_clients_jar() -> Path:
+    """The newest client there is; it knows versions that no released broker of `kafka_libs` does."""
+    jar = ROOT / ".cache" / "kafka-clients-4.4.0" / "libs" / "kafka-clients-4.4.0.jar"
+    if not jar.is_file():
+        _missing(f"no {jar}: `make setup` fetches it")
+    return jar
+
+
+def run_java(source: str, stdin: str, *first: Path) -> str:
+    """What the program tests/java/<source> prints, compiled as it is run. Jars that are named come before Kafka's."""
+    class_path = ":".join(map(str, (*first, kafka_libs() / "*")))
     if shutil.which("java") is None:
         _missing("no java on the path: install a JDK, version 17 or later")
-    command = ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{libs}/*", str(JAVA_SOURCES / source)]
+    command = ["java", "-XX:TieredStopAtLevel=1", "-cp", class_path, str(JAVA_SOURCES / source)]
     finished = subprocess.run(command, input=stdin, capture_output=True, text=True, encoding="utf-8", timeout=100)
     assert finished.returncode == 0, finished.stderr[-2000:]
     return finished.stdout

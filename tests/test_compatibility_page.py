@@ -8,8 +8,8 @@ import pytest
 
 from compat_tests import page
 from compat_tests.brokers import ROOT
-from compat_tests.clients import CLIENTS, Client
-from compat_tests.features import CLIENT_FEATURES, RECORDS, Feature, features_of
+from compat_tests.harness.clients import CLIENTS, Client
+from compat_tests.harness.features import CLIENT_FEATURES, RECORDS, Feature, features_of
 from compat_tests.sources import NAME, sources
 
 

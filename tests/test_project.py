@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 # A package may import itself and everything after it, never what stands before it.
-LAYERS = ("broker", "replication", "storage", "protocol")
+LAYERS = ("broker", "replication", "storage", "base", "protocol")
 LINKED = (*LAYERS, "pipelines")
 
 
@@ -87,6 +87,11 @@ def test_the_folder_is_linked_into_the_package(folder: str) -> None:
     link = ROOT / "barnabas" / folder
     assert link.is_symlink()
     assert os.readlink(link) == f"../{folder}"
+
+
+@pytest.mark.parametrize("folder", LINKED)
+def test_the_folder_is_part_of_what_an_image_is_built_from(folder: str) -> None:
+    assert f"!{folder}" in (ROOT / ".dockerignore").read_text().splitlines()
 
 
 @pytest.fixture(scope="module")

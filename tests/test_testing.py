@@ -16,9 +16,8 @@ import pytest
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.testing import Broker
-
-from .broker.wire import CutOff, RawClient, fetch_request, good, produce_request, values_of
-from .broker.witness import Lines
+from tests.broker.wire import CutOff, RawClient, fetch_request, good, produce_request, values_of
+from tests.broker.witness import Lines
 
 START_S_MAX = 1.0
 """A tenth of it is the promise; a busy machine does not break it."""
@@ -179,7 +178,7 @@ def test_the_log_goes_where_the_test_wants_it() -> None:
     assert log.saying("topic orders created")
 
 
-# Failing to start
+# ---- failing to start
 
 
 def test_a_port_that_is_taken() -> None:
@@ -230,7 +229,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
         Broker(data_dir=str(tmp_path / "file" / "data")).start()
 
 
-# The plugin
+# ---- the plugin
 
 TESTS = """
 def test_first(kafka_broker, kafka_topic):

@@ -57,7 +57,7 @@ def main(words: list[str] | None = None) -> int:
 
 @contextmanager
 def broker(folder: Path) -> Iterator[str]:
-    """One of its own, on a free port; its data are gone when it stops."""
+    """Runs a broker of its own on a free port; its data are removed when it stops."""
     command = [*BARNABAS, "start", "--port", "0", "--ephemeral"]
     show(command)
     with (
@@ -90,7 +90,7 @@ def produce(address: str, count: int) -> None:
 
 
 def write_events(out: IO[str], count: int) -> None:
-    """An hour of a web shop: few customers do most of it, and some events are late, or broken."""
+    """Writes an hour of a web shop's events: few customers cause most of them, and some are late, or broken."""
     dice = random.Random(7)
     end_ms = time.time_ns() // 1_000_000
     for number in range(count):

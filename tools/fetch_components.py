@@ -1,7 +1,7 @@
 """Fetches into .cache/ what the tests run beside the broker: Apache Kafka, other clients, an older PySpark, the
 jars of Spark's Kafka source, and the classes that a JVM with Spark loads, ready to be mapped.
 
-Each component has a folder of its own and a stamp in it that says what it was made from. A component whose stamp is
+Each component has a folder of its own and a stamp in it that says what it was built from. A component whose stamp is
 current is not looked at again, so this is quick and works offline once done. A folder appears whole or not at all.
 A missing Java, Maven, Go or Node is one line, not an error: the tests that need it say so themselves, and fail where CI
 is set. `--all` fetches also what only `make compat` needs; names, only the components that are called so.
@@ -22,6 +22,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache"
 DRIVER = sorted((ROOT / "compat_tests" / "drivers").glob("*.java"))
+KAFKA_TOOLS = ROOT / "compat_tests" / "drivers" / "Tools.java"  # of the driver that has Kafka's tools beside it
 GO_DRIVER = ROOT / "compat_tests" / "drivers" / "go"
 KAFKAJS = tuple(ROOT / "compat_tests" / "drivers" / "kafkajs" / f"{name}.json" for name in ("package", "package-lock"))
 
@@ -36,11 +37,15 @@ KAFKA = (
     "org.apache.kafka:kafka-tools:4.3.0",
     "org.apache.logging.log4j:log4j-slf4j-impl:2.25.3",
 )
-JAVA_CLIENT = (
-    "org.apache.kafka:kafka-clients:3.9.0",
-    "com.fasterxml.jackson.core:jackson-databind:2.16.2",  # the driver's JSON
-    "org.slf4j:slf4j-nop:1.7.36",
-)
+# Beside Kafka's own version, which comes with its broker.
+JAVA_CLIENTS = {
+    version: (
+        f"org.apache.kafka:kafka-clients:{version}",
+        "com.fasterxml.jackson.core:jackson-databind:2.16.2",  # the driver's JSON
+        "org.slf4j:slf4j-nop:1.7.36",
+    )
+    for version in ("3.9.0", "4.4.0")
+}
 
 
 # What Spark's Kafka source needs beyond what PySpark ships.
@@ -65,7 +70,8 @@ PYSPARK_3 = ("pyspark==3.5.7", "py4j==0.10.9.7")
 SPARK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SPARK_WARM_UP = """
 import sys
-from barnabas.pipelines.shared import options, session
+from barnabas.pipelines.shared import options
+from barnabas.pipelines.shared.spark import session
 
 folder, jars, jvm = sys.argv[1:]
 words = ["-b", "-", "--master", "local[2]", "--jars-folder", jars, "--log-file", f"{folder}/log"]
@@ -87,6 +93,10 @@ jvm = spark.sparkContext._gateway.proc
 jvm.stdin.close()
 jvm.wait()  # it writes now, and that takes a while
 """
+
+
+NEWER_PYTHONS = ("3.14", "3.13", "3.12")  # the newest first
+TEST_RUNNER = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis")
 
 
 class Component(NamedTuple):
@@ -120,8 +130,9 @@ def python_packages(*requirements: str) -> Callable[[Path], None]:
 
 def compiled_driver(kafka: str) -> Callable[[Path], None]:
     def make(folder: Path) -> None:
-        class_path = str(CACHE / kafka / "libs" / "*")
-        run("javac", "-nowarn", "-cp", class_path, "-d", str(folder), *map(str, DRIVER))
+        libs = CACHE / kafka / "libs"
+        sources = [path for path in DRIVER if path != KAFKA_TOOLS or any(libs.glob("kafka-tools-*.jar"))]
+        run("javac", "-nowarn", "-cp", str(libs / "*"), "-d", str(folder), *map(str, sources))
 
     return make
 
@@ -141,7 +152,7 @@ def image_requirements() -> list[str]:
 
 
 def system_python() -> str:
-    """The version of Debian's own Python, which an image that is made of this machine has."""
+    """Returns the version of Debian's own Python, which an image built from this machine has."""
     version = "import sys; print(*sys.version_info[:2], sep='.')"
     return subprocess.run(["/usr/bin/python3", "-c", version], stdout=subprocess.PIPE, text=True).stdout.strip()
 
@@ -175,6 +186,16 @@ def components() -> list[Component]:
     packages = hashlib.sha256(b"".join(path.read_bytes() for path in KAFKAJS)).hexdigest()
     go_sources = sorted(path for path in GO_DRIVER.rglob("*") if path.suffix in (".go", ".mod", ".sum"))
     programs = hashlib.sha256(b"".join(path.read_bytes() for path in go_sources)).hexdigest()
+    java_clients = [
+        component
+        for version, jars in JAVA_CLIENTS.items()
+        for component in (
+            Component(f"kafka-clients-{version}", " ".join(jars), ("java", "mvn"), maven(jars)),
+            Component(
+                f"driver-{version}", f"{jars} {source}", ("javac", "mvn"), compiled_driver(f"kafka-clients-{version}")
+            ),
+        )
+    ]
     connectors = [
         Component(f"spark-kafka-{version}", " ".join(jars), ("java", "mvn"), maven(jars, only_these=True))
         for version, jars in SPARK_CONNECTORS.items()
@@ -190,21 +211,50 @@ def components() -> list[Component]:
         Component("pyspark-3.5.7", " ".join(PYSPARK_3), (), python_packages(*PYSPARK_3)),
         Component("kafka-python-2.3.3", "kafka-python==2.3.3", (), python_packages("kafka-python==2.3.3")),
         Component("kafka-4.3.0", " ".join(KAFKA), ("java", "mvn"), maven(KAFKA)),
-        Component("kafka-clients-3.9.0", " ".join(JAVA_CLIENT), ("java", "mvn"), maven(JAVA_CLIENT)),
         Component("driver-4.3.0", f"{KAFKA} {source}", ("javac", "mvn"), compiled_driver("kafka-4.3.0")),
-        Component("driver-3.9.0", f"{JAVA_CLIENT} {source}", ("javac", "mvn"), compiled_driver("kafka-clients-3.9.0")),
+        *java_clients,
         Component("driver-go", programs, ("go",), go_programs, everyday=False),
         Component("driver-kafkajs", packages, ("node", "npm"), node_packages, everyday=False),
         *image_components(),
+        *newer_python(),
     ]
 
 
 def image_components() -> list[Component]:
-    """What an image is made of where no registry answers; only for those who can start a Docker daemon."""
+    """Returns what an image is built from where no registry answers; only for machines that can start a Docker
+    daemon."""
     if shutil.which("dockerd") is None or not Path("/usr/bin/python3").exists():
         return []
     made_from = " ".join([system_python(), *image_requirements()])
     return [Component("wheels-of-image", made_from, (), wheels)]
+
+
+def newer_python() -> list[Component]:
+    """The newest Python of this machine with what a broker and its core tests need, if it is newer than this one."""
+    mine = ".".join(map(str, sys.version_info[:2]))
+    newer = NEWER_PYTHONS[: NEWER_PYTHONS.index(mine)] if mine in NEWER_PYTHONS else NEWER_PYTHONS
+    version = next((version for version in newer if can_make_environments(f"python{version}")), None)
+    if version is None:
+        return []
+    requirements = [*core_requirements(), *image_requirements()]
+
+    def make(folder: Path) -> None:
+        run(f"python{version}", "-m", "venv", str(folder))
+        pip = (str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        run(*pip, *requirements)
+
+    return [Component(f"python-{version}", " ".join(requirements), (), make)]
+
+
+def can_make_environments(python: str) -> bool:
+    if shutil.which(python) is None:
+        return False
+    return subprocess.run([python, "-c", "import ensurepip, venv"], capture_output=True).returncode == 0
+
+
+def core_requirements() -> list[str]:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    return [requirement for requirement in extras["test"] if requirement.partition("==")[0] in TEST_RUNNER]
 
 
 def run(*command: str) -> None:
@@ -215,7 +265,7 @@ def run(*command: str) -> None:
 
 
 def has_librdkafka() -> bool:
-    """The benchmarks' load generator is built with it."""
+    """Says whether librdkafka is there: the benchmarks' load generator is built with it."""
     if shutil.which("gcc") is None:
         return False
     include = "#include <librdkafka/rdkafka.h>\n"
@@ -256,7 +306,7 @@ def main(words: list[str]) -> int:
             )
             return 1
     if names:
-        return 0  # who asked for them says what is missing
+        return 0  # the caller says what is missing
     if shutil.which("kcat") is None:
         missing.add("kcat")
     if not has_librdkafka():

@@ -2,7 +2,9 @@
 
 import os
 
-from barnabas.client import Address, Client, parse_addresses
+from barnabas.base.network import Address
+from barnabas.client.client import Client
+from barnabas.client.connection import parse_addresses
 from barnabas.options import Arguments, Option, UsageError
 
 ENVIRONMENT_VARIABLE = "BARNABAS_BOOTSTRAP_SERVERS"

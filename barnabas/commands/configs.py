@@ -1,18 +1,19 @@
 """`barnabas configs`: describe and alter what topics and brokers are set to."""
 
-from barnabas import admin
-from barnabas.admin import ConfigEntry, ConfigSource, Resource, ResourceType
+from barnabas.client import admin
+from barnabas.client.admin import ConfigEntry, Resource
 from barnabas.commands.cluster_options import CLUSTER_OPTIONS, connect
 from barnabas.options import Arguments, Command, Option, UsageError, key_value, whole_number
 from barnabas.output import print_json, print_table
+from barnabas.protocol.config_types import ConfigSource, ResourceType
 
 VALUE_WIDTH_MAX = 60
 SOURCES = {
-    ConfigSource.TOPIC: "topic",
-    ConfigSource.DYNAMIC_BROKER: "this broker, dynamic",
-    ConfigSource.DYNAMIC_DEFAULT_BROKER: "all brokers, dynamic",
-    ConfigSource.STATIC_BROKER: "broker's file",
-    ConfigSource.DEFAULT: "default",
+    ConfigSource.DYNAMIC_TOPIC_CONFIG: "topic",
+    ConfigSource.DYNAMIC_BROKER_CONFIG: "this broker, dynamic",
+    ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG: "all brokers, dynamic",
+    ConfigSource.STATIC_BROKER_CONFIG: "broker's file",
+    ConfigSource.DEFAULT_CONFIG: "default",
 }
 
 
@@ -59,11 +60,16 @@ def _short(text: str) -> str:
 
 
 def _source(entry: ConfigEntry) -> str:
-    return SOURCES.get(entry.source, entry.source.name.lower()) + (", read-only" if entry.read_only else "")
+    return SOURCES.get(entry.source, _short_name(entry.source).lower()) + (", read-only" if entry.read_only else "")
+
+
+def _short_name(source: ConfigSource) -> str:
+    """Returns the name that scripts know: DYNAMIC_BROKER, STATIC_BROKER, DEFAULT, and TOPIC for a topic's own."""
+    return "TOPIC" if source is ConfigSource.DYNAMIC_TOPIC_CONFIG else source.name.removesuffix("_CONFIG")
 
 
 def _as_json(entry: ConfigEntry, documentation: bool) -> dict[str, object]:
-    fields = entry._asdict() | {"source": entry.source.name}
+    fields = entry._asdict() | {"source": _short_name(entry.source)}
     if not documentation:
         del fields["documentation"]
     return fields

@@ -9,17 +9,18 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.admin import EARLIEST, LATEST, list_offsets, require_partitions
-from barnabas.client import Client, Topic
+from barnabas.client.admin import EARLIEST, LATEST, list_offsets, require_partitions
+from barnabas.client.client import Client
+from barnabas.client.cluster import Topic
+from barnabas.client.consumer import Consumed, Consumer, Position
 from barnabas.commands.cluster_options import CLUSTER_OPTIONS, connect
-from barnabas.commands.moments import parse_moment
-from barnabas.consumer import Consumed, Consumer, Position
+from barnabas.commands.times import parse_timestamp
 from barnabas.options import Arguments, Command, Option, UsageError, positive_number, whole_number
 from barnabas.output import Formatter, record_format, record_json, say
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from barnabas.group_member import GroupMember
+    from barnabas.client.group_member import GroupMember
 
 DEFAULT_FORMAT = "%v\\n"
 WRITE_BYTES = 1 << 16
@@ -40,7 +41,7 @@ def parse_start(text: str) -> Start:
     if text.removeprefix("-").isdecimal() and text.isascii():
         return Start(offset=int(text))
     try:
-        return Start(timestamp=parse_moment(text))
+        return Start(timestamp=parse_timestamp(text))
     except ValueError:
         raise ValueError(
             "must be beginning, end, an offset, -N from the end, @milliseconds or a time such as 2026-01-31T12:00:00Z"
@@ -70,7 +71,8 @@ def consume(arguments: Arguments) -> int:
 def _consumer(
     client: Client, topic: Topic, arguments: Arguments, partitions: Sequence[int], committed: Mapping[int, int]
 ) -> Consumer:
-    """Of these partitions, each from where it was committed or, without that, from where the user says."""
+    """Returns a consumer of these partitions, each from its committed offset or, without one, from where the user
+    says."""
     ends = list_offsets(client, topic, LATEST, partitions)
     starts = {index: committed[index] for index in partitions if index in committed}
     others = {index: end for index, end in ends.items() if index not in starts}
@@ -125,8 +127,9 @@ def _print(records: Iterator[Consumed], show: Formatter, left: int | None) -> in
 
 
 def _print_as_member(client: Client, topic: Topic, arguments: Arguments, show: Formatter) -> None:
-    """What has been printed is committed: whoever reads these partitions next goes on behind it."""
-    from barnabas.group_member import GroupMember
+    """Prints as a member of a group and commits what was printed: the next reader of these partitions continues after
+    it."""
+    from barnabas.client.group_member import GroupMember
 
     left, is_done = arguments.max, False
     with connect(arguments) as its_own, GroupMember(its_own, arguments.group, topic.name) as member:
@@ -147,9 +150,9 @@ def _print_as_member(client: Client, topic: Topic, arguments: Arguments, show: F
 def _print_while_member(
     consumer: Consumer, member: "GroupMember", show: Formatter, left: int | None
 ) -> tuple[int | None, bool]:
-    """How many may follow, and whether that was all; it was not if the group is being shared out anew."""
+    """Prints until the end or a rebalance. Returns how many records may follow, and whether it was the end."""
     for records in consumer.batches():
-        with CtrlCLater():  # what is printed must be known to be, or it is printed again by whoever comes next
+        with CtrlCLater():  # otherwise what was printed is not committed, and the next member prints it again
             left = _print(records, show, left)
             member.shown = {index: position.offset for index, position in consumer.positions.items()}
         if not member.keep_up() or left == 0:
@@ -158,7 +161,7 @@ def _print_while_member(
 
 
 class CtrlCLater:
-    """Ctrl-C counts when the block has ended; a second one at once, since the output may be stuck."""
+    """Delays Ctrl-C until the block has ended. A second one counts at once, since the output may be stuck."""
 
     def __enter__(self) -> None:
         self._pressed = False
@@ -176,7 +179,7 @@ class CtrlCLater:
 
 
 class Gathered:
-    """Output in large writes, whatever the interpreter's buffering; on the way out nothing is left behind."""
+    """Output in large writes, whatever the interpreter's buffering; on exit everything is written."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []

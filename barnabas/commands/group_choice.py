@@ -1,13 +1,13 @@
 """Which groups and which partitions a command line names."""
 
-from barnabas import group_admin
-from barnabas.client import Client
-from barnabas.group_admin import Group
+from barnabas.client import group_admin
+from barnabas.client.client import Client
+from barnabas.client.group_admin import Group
 from barnabas.options import Arguments, UsageError
 
 
 def wanted_groups(client: Client, arguments: Arguments) -> list[Group]:
-    """The groups that are named, or all but those of a kind that only their own requests can describe."""
+    """Returns the groups that are named, or all but those of a kind that only their own requests can describe."""
     if not arguments.all:
         return [group_admin.describe_group(client, name) for name in dict.fromkeys(arguments.group)]
     kinds = ("", group_admin.CLASSIC, group_admin.CONSUMER)
@@ -37,7 +37,7 @@ class TopicChoice:
 
 
 def parse_topic(text: str) -> TopicChoice:
-    """`orders`, or `orders:0,2`: a topic's name has no colon."""
+    """Parses `orders`, or `orders:0,2`: a topic's name has no colon."""
     topic, colon, numbers = text.partition(":")
     indexes = numbers.split(",")
     if not topic or (colon and not all(index.isdecimal() and index.isascii() for index in indexes)):

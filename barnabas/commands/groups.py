@@ -2,17 +2,18 @@
 
 from typing import Any
 
-from barnabas import group_admin
+from barnabas.client import group_admin
+from barnabas.client.group_admin import Group, Member
+from barnabas.client.group_lag import PartitionLag, partition_lags
+from barnabas.client.group_offsets import by_topic
 from barnabas.commands.cluster_options import CLUSTER_OPTIONS, connect
 from barnabas.commands.group_choice import parse_topic, require_choice, wanted_groups
 from barnabas.commands.groups_delete import delete
 from barnabas.commands.groups_lag import lag, parse_interval
 from barnabas.commands.groups_reset import RESET_OPTIONS, reset_offsets
-from barnabas.group_admin import Group, Member, TopicPartition
-from barnabas.group_lag import PartitionLag, partition_lags
-from barnabas.group_offsets import by_topic
 from barnabas.options import Arguments, Command, Option, one_of
 from barnabas.output import plural, print_json, print_table, say
+from barnabas.protocol.types import TopicPartition
 
 STATES = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Stable", "Empty", "Dead")
 
@@ -139,7 +140,7 @@ def members(arguments: Arguments) -> int:
 
 
 def _print_members(group: Group) -> None:
-    """Columns that would say nothing are left out."""
+    """Prints a table without the columns that would be empty."""
     columns: dict[str, list[str]] = {
         "CLIENT": [member.client_id for member in group.members],
         "HOST": [member.host for member in group.members],

@@ -3,14 +3,15 @@
 Every group that can be deleted is, whatever is wrong with the others; each of those gets a line of its own.
 """
 
-from barnabas.client import Client
+from barnabas.client.client import Client
+from barnabas.client.group_admin import delete_group, describe_group
+from barnabas.client.group_offsets import by_topic, committed_offsets, delete_offsets
 from barnabas.commands.cluster_options import connect
 from barnabas.commands.group_choice import TopicChoice
-from barnabas.group_admin import TopicPartition, delete_group, describe_group
-from barnabas.group_offsets import by_topic, committed_offsets, delete_offsets
 from barnabas.options import Arguments, Failure
 from barnabas.output import plural, print_json, say
 from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.types import TopicPartition
 
 
 def delete(arguments: Arguments) -> int:
@@ -36,7 +37,7 @@ def delete(arguments: Arguments) -> int:
 
 
 def _delete(client: Client, group_id: str, choices: list[TopicChoice]) -> str:
-    """What of the group was deleted; nothing to say if it was all."""
+    """Deletes the group or its offsets. Returns what was deleted, or the empty string if it was all."""
     if not choices:
         delete_group(client, group_id)
         return ""

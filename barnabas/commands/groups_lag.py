@@ -5,19 +5,20 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from barnabas.client import Client, Unreachable
+from barnabas.client.client import Client
+from barnabas.client.errors import Unreachable
+from barnabas.client.group_lag import PartitionLag, partition_lags, unread_ages
 from barnabas.commands.cluster_options import connect
 from barnabas.commands.group_choice import require_choice, wanted_groups
-from barnabas.group_admin import TopicPartition
-from barnabas.group_lag import PartitionLag, partition_lags, unread_ages
 from barnabas.options import Arguments
 from barnabas.output import human_duration, iso_time, plural, print_json, say, table_lines
+from barnabas.protocol.types import TopicPartition
 
 _HOME, _ERASE_LINE, _ERASE_BELOW, _ERASE_ALL = "\x1b[H", "\x1b[K", "\x1b[J", "\x1b[2J"
 
 
 class GroupLag:
-    """One group at one moment."""
+    """The lag of one group at one time."""
 
     def __init__(
         self, group_id: str, state: str, lags: list[PartitionLag], ages: dict[TopicPartition, float | None]
@@ -29,18 +30,18 @@ class GroupLag:
 
     @property
     def total(self) -> int | None:
-        """Of the partitions of which it is known; None if it is of none."""
+        """Returns the lag of all partitions whose lag is known, or None if none is."""
         known = [each.lag for each in self.lags if each.lag is not None]
         return sum(known) if known else None
 
     @property
     def uncommitted(self) -> int:
-        """Partitions that the total leaves out since there is nothing to count from."""
+        """Returns the partitions that the total leaves out because nothing was committed."""
         return sum(each.committed is None for each in self.lags)
 
     @property
     def unknown(self) -> int:
-        """Partitions that the total leaves out for another reason."""
+        """Returns the partitions that the total leaves out for another reason."""
         return sum(each.lag is None for each in self.lags) - self.uncommitted
 
     @property
@@ -90,7 +91,7 @@ def _look(client: Client, arguments: Arguments) -> list[GroupLag]:
 
 
 def _watch(client: Client, arguments: Arguments) -> None:
-    """What fails at first is an error; a broker that goes away later is waited for."""
+    """Prints again and again. A failure is an error the first time; a broker that goes away later is waited for."""
     in_place = sys.stdout.isatty() and not arguments.json
     groups = _look(client, arguments)
     if in_place:
@@ -116,7 +117,8 @@ def _show(groups: list[GroupLag], arguments: Arguments, in_place: bool) -> None:
 
 
 def screen(lines: list[str]) -> str:
-    """The lines from the top of the terminal, over what stood there; what does not fit is counted."""
+    """Returns what draws the lines from the top of the terminal, over what stood there, and counts what does not
+    fit."""
     from shutil import get_terminal_size
 
     height = get_terminal_size().lines - 1
@@ -154,11 +156,11 @@ def _group_lines(group: GroupLag) -> Iterator[str]:
     yield from table_lines(("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "BEHIND", "CLIENT"), rows)
     for each in group.lags:
         if each.is_beyond_the_end:
-            yield f"{each.partition}: the committed offset is beyond the end of the log: was the topic made anew?"
+            yield f"{each.partition}: the committed offset is beyond the end of the log: was the topic created again?"
 
 
 def _or_unknown(each: PartitionLag, value: object) -> object:
-    """A dash where there is nothing to measure from, since nothing was committed."""
+    """Returns a dash where nothing was committed, since there is nothing to measure from."""
     if value is not None:
         return value
     return "-" if each.committed is None else "unknown"

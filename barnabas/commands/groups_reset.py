@@ -2,9 +2,9 @@
 
 Rules:
 - A group with members is refused, before anything is shown: they would commit over what is set here.
-- An offset outside the log becomes the nearest end of it, and a time after the last record the end; both are said.
-- A group that does not exist yet may be given offsets, which makes it: that is how a group starts somewhere else than
-  its consumers' auto.offset.reset. It too is said.
+- An offset outside the log becomes the nearest end of it, and a time after the last record the end; both are reported.
+- A group that does not exist may be given offsets, which creates it: that is how a group starts somewhere else than at
+  its consumers' auto.offset.reset. This is reported, too.
 - Files are those of Kafka's own tool: topic,partition,offset, with the group before them if they are of several.
 """
 
@@ -12,19 +12,20 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from barnabas.admin import EARLIEST, LATEST, require_partitions
-from barnabas.client import Client
+from barnabas.client.admin import EARLIEST, LATEST, require_partitions
+from barnabas.client.client import Client
+from barnabas.client.group_admin import find_group, in_use, list_groups, no_such_group
+from barnabas.client.group_lag import log_offsets
+from barnabas.client.group_offsets import by_topic, commit_offsets, committed_offsets
 from barnabas.commands.cluster_options import connect
 from barnabas.commands.group_choice import TopicChoice, parse_topic
 from barnabas.commands.hints import hint_for
-from barnabas.commands.moments import parse_duration, parse_moment
 from barnabas.commands.offsets_file import csv_of, read_offsets
-from barnabas.group_admin import TopicPartition, find_group, in_use, list_groups, no_such_group
-from barnabas.group_lag import log_offsets
-from barnabas.group_offsets import by_topic, commit_offsets, committed_offsets
+from barnabas.commands.times import parse_duration, parse_timestamp
 from barnabas.options import Arguments, Failure, Option, UsageError, nearest, whole_number
 from barnabas.output import plural, print_json, print_table, say
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.types import TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -34,12 +35,12 @@ class Change(NamedTuple):
     current: int | None
     new: int
     lag: int
-    """What is left to read from there."""
+    """The records left to read from the new offset."""
     note: str
 
 
 class Logs(NamedTuple):
-    """The partitions concerned."""
+    """The partitions to reset, with both ends of their logs."""
 
     committed: Offsets
     starts: Offsets
@@ -87,7 +88,7 @@ def _require_one_target(arguments: Arguments) -> None:
 
 
 def _check_group(client: Client, arguments: Arguments) -> list[str]:
-    """What should be said about the group; raises if its offsets cannot be set from outside."""
+    """Returns what should be said about the group. Raises if its offsets cannot be set from outside."""
     group_id = arguments.group
     group = find_group(client, group_id)
     if group is not None and group.members:
@@ -100,7 +101,7 @@ def _check_group(client: Client, arguments: Arguments) -> list[str]:
     known = [listed.group_id for listed in list_groups(client)]
     if group_id in known or arguments.all_topics:
         raise no_such_group(client, group_id)
-    return [f"group {group_id} does not exist yet{nearest(group_id, known)}: giving it offsets makes it"]
+    return [f"group {group_id} does not exist{nearest(group_id, known)}: setting offsets creates it"]
 
 
 def _partitions(
@@ -136,7 +137,7 @@ def _committed_partitions(client: Client, group_id: str, committed: Offsets, not
 def _target(
     client: Client, arguments: Arguments, partitions: list[TopicPartition], logs: Logs, notes: list[str]
 ) -> Offsets:
-    """The offsets asked for, inside the log or not."""
+    """Returns the offsets asked for, inside the log or not."""
 
     def or_end(found: Offsets, lacking: str) -> Offsets:
         notes.extend(f"{each}: {lacking}, so it is the end" for each in partitions if each not in found)
@@ -198,7 +199,7 @@ def _show(arguments: Arguments, changes: list[Change], notes: list[str]) -> None
     if arguments.execute:
         say(f"{plural(len(changes), 'offset')} of group {arguments.group} set")
     elif not arguments.export:
-        say("nothing was changed yet: --execute does it")
+        say("nothing was changed: add --execute to change it")
 
 
 def _as_json(arguments: Arguments, changes: list[Change], notes: list[str]) -> dict[str, Any]:
@@ -228,7 +229,7 @@ def _whole_number_with_sign(text: str) -> int:
 TARGETS = (
     Option("--to-earliest", "to the start of the log"),
     Option("--to-latest", "to the end of the log"),
-    Option("--to-datetime", "to the first record of this time, in UTC unless it says otherwise", "TIME", parse_moment),
+    Option("--to-datetime", "to the first record of this time; UTC unless it says otherwise", "TIME", parse_timestamp),
     Option("--by-duration", "to what was produced this long ago: 10m, 1h30m, 2d or PT10M", "DURATION", parse_duration),
     Option("--shift-by", "forward by N records, or back with -N", "N", _whole_number_with_sign),
     Option("--to-offset", "to this offset", "N", whole_number),

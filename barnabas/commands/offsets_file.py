@@ -4,12 +4,12 @@ import csv
 import io
 from collections.abc import Mapping
 
-from barnabas.group_admin import TopicPartition
 from barnabas.options import Failure
+from barnabas.protocol.types import TopicPartition
 
 
 def read_offsets(path: str, group_id: str) -> dict[TopicPartition, int]:
-    """Lines of topic,partition,offset; where the group stands before them, those of other groups are passed over."""
+    """Reads lines of topic,partition,offset. Where a group comes first, lines of other groups are skipped."""
     offsets: dict[TopicPartition, int] = {}
     with open(path, encoding="utf-8-sig", errors="replace", newline="") as file:
         lines = csv.reader(file)

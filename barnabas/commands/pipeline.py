@@ -38,7 +38,7 @@ JOBS = {
 
 
 class Job(Command):
-    """Its options are argparse's: the same module runs under spark-submit, without us."""
+    """A Spark job. It parses its own options with argparse, because the same module also runs under spark-submit."""
 
     def parse(self, words: Sequence[str]) -> Arguments:
         return Arguments({"words": list(words)})
@@ -49,7 +49,8 @@ class Job(Command):
 
 
 def job_module(name: str) -> ModuleType:
-    from barnabas.pipelines.shared import failure, requirements
+    from barnabas.pipelines.shared import failure
+    from barnabas.pipelines.shared.spark import requirements
 
     try:
         requirements.require_pyspark()

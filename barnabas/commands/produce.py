@@ -1,6 +1,6 @@
 """`barnabas produce`: a record per line of stdin.
 
-Lines are sent as they come: what has arrived while the last ones were being acknowledged makes the next batches. A slow
+Lines are sent as they come: what arrives while earlier lines are being acknowledged becomes the next batches. A slow
 writer sees no delay, a fast one gets large batches.
 """
 
@@ -11,11 +11,11 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from barnabas.admin import require_partitions
+from barnabas.client.admin import require_partitions
+from barnabas.client.producer import Producer
 from barnabas.commands.cluster_options import CLUSTER_OPTIONS, connect
 from barnabas.options import Arguments, Command, Failure, Option, key_value, one_of, whole_number
 from barnabas.output import human_bytes, plural, print_json, say, unescape
-from barnabas.producer import Producer
 from barnabas.protocol.compression import CompressionType
 from barnabas.protocol.records import NewRecord
 
@@ -54,7 +54,7 @@ class LineParser:
 
 
 def read_lines(descriptor: int) -> Iterator[list[bytes]]:
-    """Whole lines without their ends, as many as are there; the last may lack its end."""
+    """Yields lists of whole lines without their ends, as many as are there; the last may lack its end."""
     rest = b""
     while chunk := _read_what_is_there(descriptor):
         *lines, rest = (rest + chunk).split(b"\n")
@@ -75,7 +75,7 @@ def _read_what_is_there(descriptor: int) -> bytes:
 
 
 class Progress:
-    """What was sent, shown on a terminal while it goes on."""
+    """A count of what was sent, shown on a terminal while it goes on."""
 
     def __init__(self) -> None:
         self.started_at = time.monotonic()
@@ -160,7 +160,12 @@ COMMANDS = (
         "Send lines from stdin to a topic, one record each.",
         produce,
         (
-            Option("-k --key-separator", "a line is a key, this, and a value; \\t is a tab", "SEPARATOR", _separator),
+            Option(
+                "-k --key-separator",
+                "what separates the key from the value in a line; \\t is a tab",
+                "SEPARATOR",
+                _separator,
+            ),
             Option("-H --header", "a header for every record", "NAME=VALUE", key_value, repeated=True),
             Option("-p --partition", "the partition (default: by key, or each in turn)", "N", whole_number),
             Option(
@@ -170,7 +175,13 @@ COMMANDS = (
                 one_of("none", "gzip", "snappy", "lz4", "zstd"),
                 "none",
             ),
-            Option("--acks", "who must have a record: 0, 1 or all (default all)", "ACKS", one_of(*ACKS), "all"),
+            Option(
+                "--acks",
+                "which replicas must acknowledge a record: 0, 1 or all (default all)",
+                "ACKS",
+                one_of(*ACKS),
+                "all",
+            ),
             Option("-Z --null", "a key or value that is exactly this text is sent as null", "TEXT"),
             Option("-q --quiet", "no summary"),
             *CLUSTER_OPTIONS,

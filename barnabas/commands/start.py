@@ -12,11 +12,12 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from barnabas.broker.report import LEVELS, JsonReport, TextReport
+from barnabas.broker.system.report import LEVELS, JsonReport, TextReport
 from barnabas.options import Arguments, Command, Failure, Option, UsageError, key_value, one_of, port_number, word
 from barnabas.protocol.errors import InvalidConfig, KafkaStorageError
 
 if TYPE_CHECKING:
+    from barnabas.broker.process import BrokerProcess
     from barnabas.broker.server import BrokerServer
 
 LISTS_KEYS = "`barnabas configs describe --broker ID --all` lists the keys of a broker that runs"
@@ -48,16 +49,17 @@ def report_of(arguments: Arguments) -> TextReport | JsonReport:
 
 def _run(properties: dict[str, str], report: TextReport | JsonReport, cluster_id: str) -> int:
     gc.disable()  # until the broker is ready: nothing that a start makes is garbage, and looking for some takes time
-    from barnabas.broker.acceptor import CannotListen
-    from barnabas.broker.server import BrokerServer, StopFailed, StorageLost
-    from barnabas.storage.log_manager import ForeignLogDir, LogDirInUse
+    from barnabas.broker.network.acceptor import CannotListen
+    from barnabas.broker.process import BrokerProcess
+    from barnabas.broker.server import StopFailed, StorageLost
     from barnabas.storage.metadata_files import CorruptMetadata
+    from barnabas.storage.opening.log_opening import ForeignLogDir, LogDirInUse
 
     _allow_many_files()
     try:
-        server = BrokerServer(properties, report=report, cluster_id=cluster_id, is_alone=True)
-        _stop_on_signals(server)
-        server.run(lambda: _on_ready(server))
+        process = BrokerProcess(properties, report=report, cluster_id=cluster_id, is_alone=True)
+        _stop_on_signals(process)
+        process.run(lambda: _on_ready(process.server))
     except InvalidConfig as error:
         is_strange = error.message.startswith("Unknown") and "did you mean" not in error.message
         raise Failure(error.message, LISTS_KEYS if is_strange else "") from None
@@ -79,11 +81,12 @@ def _run(properties: dict[str, str], report: TextReport | JsonReport, cluster_id
 # ---- properties
 
 WITHOUT_A_FILE = {"group.initial.rebalance.delay.ms": "0"}
-"""As in the server.properties that Kafka ships: whoever tries something out does not wait three seconds for others."""
+"""The value in the server.properties that Kafka ships: a first consumer need not wait three seconds for others."""
 
 
 def properties_of(arguments: Arguments, ephemeral_dir: str | None = None) -> dict[str, str]:
-    """The file's, overridden by --set, overridden by the options that have a name of their own."""
+    """Returns the properties of the file, overridden by --set, overridden by the options that have a name of their
+    own."""
     properties = dict(read_properties(arguments.config) if arguments.config else WITHOUT_A_FILE)
     properties.update(arguments.set)
     data_dir = ephemeral_dir or arguments.data_dir
@@ -102,7 +105,7 @@ def properties_of(arguments: Arguments, ephemeral_dir: str | None = None) -> dic
 
 
 def read_properties(path: str) -> dict[str, str]:
-    from barnabas.storage.properties import parse_properties
+    from barnabas.base.properties import parse_properties
 
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
@@ -114,7 +117,7 @@ def read_properties(path: str) -> dict[str, str]:
 
 
 def with_address(properties: Mapping[str, str], host: str | None, port: int | None) -> str:
-    """The `listeners` whose first one for clients has this host and port; None leaves its own."""
+    """Returns `listeners` with this host and port in the first one for clients; None keeps its own."""
     listeners = _entries(properties.get("listeners", DEFAULT_LISTENER))
     index, name, old_host, old_port = first_for_clients(properties)
     if index >= 0:
@@ -124,8 +127,8 @@ def with_address(properties: Mapping[str, str], host: str | None, port: int | No
 
 
 def with_advertised_port(properties: Mapping[str, str], port: int) -> str:
-    """The `advertised.listeners`, the port following that of the first listener for clients where it was the same.
-    With a port that is only known later (0) nothing is advertised for it: clients are told what they dialled."""
+    """Returns `advertised.listeners`, whose port follows that of the first listener for clients where both were the
+    same. For port 0, which is only known later, nothing is advertised: clients get the address that they dialled."""
     _, name, _, old_port = first_for_clients(properties)
     advertised = []
     for entry in _entries(properties["advertised.listeners"]):
@@ -142,7 +145,8 @@ def _entries(text: str) -> list[str]:
 
 
 def first_for_clients(properties: Mapping[str, str]) -> tuple[int, str, str, str]:
-    """Index, name, host and port of the first listener that is not a controller's; index -1: there is none."""
+    """Returns index, name, host and port of the first listener that is not a controller's; index -1 if there is
+    none."""
     controllers = {name.upper() for name in _entries(properties.get("controller.listener.names", "CONTROLLER"))}
     for index, listener in enumerate(_entries(properties.get("listeners", DEFAULT_LISTENER))):
         name, _, address = listener.partition("://")
@@ -153,7 +157,7 @@ def first_for_clients(properties: Mapping[str, str]) -> tuple[int, str, str, str
 
 
 def _ephemeral_dir() -> str:
-    """`tempfile` would do, and cost a third of the start-up time."""
+    """Creates a temporary directory. Importing `tempfile` would cost a third of the start-up time."""
     return f"{os.environ.get('TMPDIR') or '/tmp'}/barnabas-{os.urandom(16).hex()}"
 
 
@@ -168,8 +172,9 @@ def _make(ephemeral_dir: str) -> None:
 
 
 def end_on_sigterm() -> None:
-    """Until the broker is there to be stopped: a temporary directory goes, and the first process of a container, which
-    dies of no signal that it does not handle, ends. Once: a second signal does not interrupt the tidying up."""
+    """Ends the process on SIGTERM until there is a broker to stop, so that a temporary directory is removed, and so
+    that the first process of a container, which ignores signals that it does not handle, ends. A second signal does not
+    interrupt the clean-up."""
     import signal
 
     def end(_number: int, _frame: object) -> None:
@@ -180,7 +185,7 @@ def end_on_sigterm() -> None:
 
 
 def _allow_many_files() -> None:
-    """As many as the system allows, as a JVM does: the usual soft limit is there for programs that use select()."""
+    """Raises the limit of open files to what the system allows, as a JVM does: the usual soft limit is for select()."""
     from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
     _, hard = getrlimit(RLIMIT_NOFILE)
@@ -190,13 +195,13 @@ def _allow_many_files() -> None:
         pass  # then it has to do with what it has
 
 
-def _stop_on_signals(server: "BrokerServer") -> None:
+def _stop_on_signals(process: "BrokerProcess") -> None:
     import signal
 
     def stop(signal_number: int, _frame: object) -> None:
         if signal_number == signal.SIGINT:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        server.loop.call_from_thread(server.stop)
+        process.stop()
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
@@ -221,7 +226,8 @@ def _say_ready(server: "BrokerServer") -> None:
 
 
 def _age_ms() -> int:
-    """Since the kernel started the process, in steps of its tick: what a user waited, interpreter included."""
+    """Returns the time since the kernel started the process, in steps of its tick: what a user waited, interpreter
+    included."""
     try:
         with open("/proc/self/stat", "rb") as file:
             start_ticks = int(file.read().rpartition(b")")[2].split()[19])
@@ -242,7 +248,7 @@ START = Command(
     "Start a broker. Ctrl-C stops it.",
     start,
     (
-        Option("-c --config", "Kafka's own kind of file; the options below win over it", "FILE"),
+        Option("-c --config", "a Kafka server.properties file; the options below override it", "FILE"),
         Option("-p --port", "the port to listen on; 0 picks a free one (default 9092)", "N", port_number),
         Option("--host", "the address to listen on; 0.0.0.0 is every interface (default 127.0.0.1)", "ADDRESS"),
         Option("-d --data-dir", "where the data is kept (default ./data)", "DIR"),

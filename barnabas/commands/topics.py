@@ -2,12 +2,15 @@
 
 from typing import Any
 
-from barnabas import admin
-from barnabas.admin import ConfigSource, Resource, ResourceType
-from barnabas.client import Client, NoSuchTopic, Topic
+from barnabas.client import admin
+from barnabas.client.admin import Resource
+from barnabas.client.client import Client
+from barnabas.client.cluster import Topic
+from barnabas.client.errors import NoSuchTopic
 from barnabas.commands.cluster_options import CLUSTER_OPTIONS, connect
 from barnabas.options import Arguments, Command, Option, UsageError, key_value, positive_number
 from barnabas.output import plural, print_json, print_table
+from barnabas.protocol.config_types import ConfigSource, ResourceType
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.types import uuid_text
 
@@ -78,7 +81,7 @@ def _description(client: Client, topic: Topic) -> dict[str, Any]:
         "topic_id": uuid_text(topic.topic_id),
         "is_internal": topic.is_internal,
         "replication_factor": _replication_factor(topic),
-        "configs": {entry.name: entry.value for entry in configs if entry.source is ConfigSource.TOPIC},
+        "configs": {entry.name: entry.value for entry in configs if entry.source is ConfigSource.DYNAMIC_TOPIC_CONFIG},
         "partitions": [
             {
                 "partition": partition.partition_index,

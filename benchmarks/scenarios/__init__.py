@@ -1,4 +1,5 @@
-"""All scenarios, in the order of the report. Another is an entry in one of these files, or a file and a line here."""
+"""All scenarios, in the order of the report. To add one, add an entry to one of these files, or a file and a line
+here."""
 
 from benchmarks.scenario import Scenario
 from benchmarks.scenarios import (

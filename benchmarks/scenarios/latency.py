@@ -2,15 +2,15 @@
 
 from benchmarks.bench import Bench, us_per_request, waits
 from benchmarks.generator import Outcome
-from benchmarks.scenario import Case, Figures, Scenario, less, more, told
+from benchmarks.scenario import Case, Figures, Scenario, less, more, unjudged
 
 QUANTILES = ("p50", "p99", "p99.9", "max")
-LATE = told("generator late p99 ms", digits=3)  # a late generator is not a slow broker
+LATE = unjudged("generator late p99 ms", digits=3)  # a late generator is not a slow broker
 METRICS = (*(less(f"{quantile} ms", digits=3) for quantile in QUANTILES), LATE)
 
 
 def lateness(outcome: Outcome) -> Figures:
-    """How late a request left; only where there is a time at which it was due."""
+    """Returns how late requests left; only where there is a time at which each was due."""
     return {LATE.name: outcome["late_ms_p99"]} if "late_ms_p99" in outcome else {}
 
 
@@ -25,7 +25,7 @@ def acknowledgement(bench: Bench, case: Case) -> Figures:
 
 
 def end_to_end(bench: Bench, case: Case) -> Figures:
-    """Twice: the first time is not counted, as it is the first that this broker sees of such a load."""
+    """Measures twice. The first time is not counted: it is the first such load that this broker sees."""
     bench.settle(50e6)
     followed(bench, case.options["rate"], bench.scaled(500, at_least=100))
     return followed(bench, case.options["rate"], bench.scaled(2000, at_least=100))
@@ -67,7 +67,7 @@ SCENARIOS = (
         title="Latency of an acknowledgement",
         method="One record of 100 B a request, acks=1: one at a time over one connection, and at fixed rates over 16. "
         "At a fixed rate latency counts from when a request was due, however late it could leave; how late the "
-        "generator itself was is told beside it.",
+        "generator itself was is shown beside it.",
         metrics=METRICS,
         cases=(
             Case("one at a time", {"load": {}}, quick=True),

@@ -1,18 +1,18 @@
-"""Many who read the same, and those who read old data while others write."""
+"""Many readers of the same records, and readers of old data while others write."""
 
 import os
 from pathlib import Path
 
 from benchmarks.bench import Bench, client_cores, mb_per_s, per_gb, waits
 from benchmarks.generator import Outcome
-from benchmarks.scenario import Case, Figures, Scenario, less, more, told
+from benchmarks.scenario import Case, Figures, Scenario, less, more, unjudged
 
 WRITE_RATE = 2_000
-FETCH_PASSES = 3  # reading is quick: once is over before it can be told apart from its beginning
+FETCH_PASSES = 3  # reading is quick: once is over before it can be measured
 
 
 def filled(bench: Bench, size_bytes: float, record_bytes: int = 1000) -> tuple[str, int]:
-    """A topic of 4 partitions and how many records it has."""
+    """Creates a topic of 4 partitions. Returns it and the number of its records."""
     topic, records = bench.topic(4), bench.scaled(size_bytes / record_bytes, at_least=8)
     bench.settle(records * record_bytes)
     bench.load("produce-bulk", topic=topic, partitions=4, record_bytes=record_bytes, records=records)
@@ -35,7 +35,7 @@ def fan_out(bench: Bench, case: Case) -> Figures:
 
 
 def backlog(bench: Bench, case: Case) -> Figures:
-    """Writing goes on for as long as reading does, so that its latency is that of writing beside a reader."""
+    """Measures writing beside a reader: writing goes on for as long as reading does."""
     old, records = filled(bench, 300e6)
     new = bench.topic(4)
     if case.options["cold"]:
@@ -74,7 +74,7 @@ SCENARIOS = (
         method="A librdkafka consumer takes as long to hand over records as a broker takes to send them. Here one "
         "connection with Fetch requests made by hand reads 4 partitions, warm and uncompressed, checking every CRC and "
         "every record: three times over.",
-        metrics=(more("MB/s"), less("CPU s/GB"), told("client cores")),
+        metrics=(more("MB/s"), less("CPU s/GB"), unjudged("client cores")),
         cases=tuple(
             Case(size, {"record_bytes": record_bytes}, quick=size == "1 KB")
             for size, record_bytes in (("100 B", 100), ("1 KB", 1000))

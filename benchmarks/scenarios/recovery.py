@@ -15,16 +15,16 @@ def restart(bench: Bench, case: Case) -> Figures:
 
 
 def scan(bench: Bench, case: Case) -> Figures:
-    """What a restart takes longer with data than without: nothing else that a broker does after a kill is scanning."""
+    """Measures how much longer a restart takes with data than without: that is the time of scanning."""
     without = recovered(bench, 0)
     restarted = recovered(bench, case.options["bytes"])
-    # One that is as quick as without data scanned faster than can be told.
+    # A broker that is as quick as without data scanned faster than can be measured.
     scanned = max(restarted - without, 0.001)
     return {"restart s": restarted, "scan GB/s": bench.scaled(case.options["bytes"]) / 1e9 / scanned}
 
 
 def recovered(bench: Bench, size_bytes: float) -> float:
-    """Seconds from the start after a kill until all partitions answer; then everything must be there."""
+    """Returns the seconds from the start after a kill until all partitions answer; then everything must be there."""
     topic = bench.topic(PARTITIONS)
     records = bench.scaled(size_bytes / RECORD_BYTES, at_least=2 * PARTITIONS)
     load = {"topic": topic, "partitions": PARTITIONS, "records": records}

@@ -4,7 +4,7 @@ import math
 
 from benchmarks.bench import Bench, client_cores, mb_per_s, per_gb, us_per_request
 from benchmarks.generator import Outcome
-from benchmarks.scenario import Case, Figures, Scenario, less, more, told
+from benchmarks.scenario import Case, Figures, Scenario, less, more, unjudged
 
 
 def one_record(bench: Bench, case: Case) -> Figures:
@@ -42,15 +42,15 @@ def batches(bench: Bench, case: Case) -> Figures:
 
 
 def read_by(bench: Bench, topic: str, connections: int, produced: Outcome) -> Outcome:
-    """Each connection reads all that there is. One is done with that soon; many are stopped before they are, as one
-    that has come to the end would only wait."""
+    """Lets each connection read all that there is. One alone reads to the end; many are stopped before that, because a
+    connection at the end would only wait."""
     reading = {"topic": topic, "partitions": 4, "readers": connections, "streams": int(produced["streams"])}
     if connections == 1:
         return bench.load("read", expect=int(produced["records"]), **reading)
     return bench.load("read", milliseconds=bench.scaled(1500, at_least=50), **reading)
 
 
-REQUEST_METRICS = (more("requests/s"), less("CPU µs/request", digits=1), told("client cores"))
+REQUEST_METRICS = (more("requests/s"), less("CPU µs/request", digits=1), unjudged("client cores"))
 
 SCENARIOS = (
     Scenario(
@@ -76,7 +76,7 @@ SCENARIOS = (
         metrics=tuple(
             metric
             for way in ("produce", "consume")
-            for metric in (more(f"{way} MB/s"), less(f"{way} CPU s/GB"), told(f"{way} client cores"))
+            for metric in (more(f"{way} MB/s"), less(f"{way} CPU s/GB"), unjudged(f"{way} client cores"))
         ),
         cases=tuple(Case(f"{count} connection{'s' * (count > 1)}", {"connections": count}) for count in (1, 16, 128)),
         measure=batches,

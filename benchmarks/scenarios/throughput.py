@@ -1,23 +1,23 @@
 """Produce and consume through librdkafka: record sizes, codecs, partitions."""
 
 from benchmarks.bench import Bench, client_cores, mb_per_s, per_gb
-from benchmarks.scenario import Case, Figures, Scenario, less, more, told
+from benchmarks.scenario import Case, Figures, Scenario, less, more, unjudged
 
 SIZES = {"100 B": (100, 60e6), "1 KB": (1000, 200e6), "100 KB": (100_000, 100e6), "1 MB": (1_000_000, 100e6)}
 # What goals hang on is measured for longer; what is the client's compression, and little else, less often.
 LONGER = {("1 KB", "none"): 1e9, ("1 KB", "lz4"): 400e6, ("100 B", "none"): 150e6}
 SELDOM = {("100 KB", "zstd"), ("1 MB", "zstd")}
-CONSUME_PASSES = 2  # reading is quick: once is over before it can be told apart from its beginning
+CONSUME_PASSES = 2  # reading is quick: once is over before it can be measured
 CODECS = ("none", "lz4", "zstd")
 QUICK = {("1 KB", "none"), ("1 KB", "lz4"), ("100 B", "none")}
 
 METRICS = (
     more("produce MB/s"),
     less("produce CPU s/GB"),
-    told("produce client cores"),
+    unjudged("produce client cores"),
     more("consume MB/s"),
     less("consume CPU s/GB"),
-    told("consume client cores"),
+    unjudged("consume client cores"),
 )
 
 

@@ -1,21 +1,24 @@
-"""What the state machines of a coordinator share."""
+"""What the parts of a group shard share."""
 
-from binascii import b2a_base64
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, TypeVar
 
+from barnabas.base.environment import Random, Report
+from barnabas.base.uuids import random_uuid
 from barnabas.broker.client_info import ClientInfo as ClientInfo
-from barnabas.broker.config import BrokerConfig
+from barnabas.broker.config.broker_config import BrokerConfig
+from barnabas.broker.coordinator.definition import Timers
 from barnabas.broker.groups.group import Group
-from barnabas.broker.groups.timers import Timers
-from barnabas.replication.image import MetadataImage
-from barnabas.storage.seams import Report
+from barnabas.protocol.types import uuid_text
+from barnabas.replication.metadata.image import MetadataImage
 
-_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+G = TypeVar("G")
 
 
-class Random(Protocol):
-    def randbytes(self, n: int, /) -> bytes: ...
+class TimerKey(NamedTuple):
+    kind: str
+    group_id: str
+    member_id: str = ""
 
 
 class GroupContext:
@@ -33,7 +36,7 @@ class GroupContext:
         config: Callable[[], BrokerConfig],
         image: Callable[[], MetadataImage],
     ) -> None:
-        """`config` and `image` are asked each time: both change while the broker runs."""
+        """`config` and `image` are called each time: both change while the broker runs."""
         self.groups: dict[str, Group] = {}
         self.timers = timers
         self.now_ms = now_ms
@@ -42,19 +45,19 @@ class GroupContext:
         self.config = config
         self.image = image
 
+    def find(self, group_id: str, kind: type[G]) -> G | None:
+        """Returns the group if it exists and is of this kind."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, kind) else None
+
+    def groups_of(self, kind: type[G]) -> list[G]:
+        return [group for group in self.groups.values() if isinstance(group, kind)]
+
     def new_uuid(self) -> str:
-        """A random (version 4) UUID in the usual notation: importing `uuid` costs the start more than this."""
-        text = self._random_uuid().hex()
+        """Returns a random UUID in the usual notation."""
+        text = random_uuid(self.random).hex()
         return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
     def new_member_id(self) -> str:
-        """For a member of a consumer group that brought none: a UUID in Kafka's notation, never with a dash first."""
-        while (text := b2a_base64(self._random_uuid())[:22].translate(_URL_SAFE)).startswith(b"-"):
-            pass
-        return text.decode()
-
-    def _random_uuid(self) -> bytearray:
-        raw = bytearray(self.random.randbytes(16))
-        raw[6] = raw[6] & 0x0F | 0x40
-        raw[8] = raw[8] & 0x3F | 0x80
-        return raw
+        """Returns an id for a member of a consumer group that brought none: a UUID in Kafka's notation."""
+        return uuid_text(random_uuid(self.random))

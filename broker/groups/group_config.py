@@ -1,4 +1,4 @@
-"""What is configured for one group.
+"""The configuration of one group.
 
 - A group has its own values where it has set them, and the broker's otherwise.
 - The broker says how far a group may go. A value outside is refused when it is set; one that was set when other limits
@@ -7,12 +7,12 @@
 
 from collections.abc import Callable, Mapping
 
-from barnabas.broker.config import BrokerConfig
-from barnabas.broker.group_config_keys import GroupConfigKeys
+from barnabas.base.config_def import ConfigKey
+from barnabas.broker.config.broker_config import BrokerConfig
+from barnabas.broker.config.group_keys import GroupConfigKeys
 from barnabas.broker.groups.context import GroupContext
 from barnabas.protocol.errors import InvalidConfig
-from barnabas.replication.image import ResourceType
-from barnabas.storage.config_def import ConfigKey
+from barnabas.replication.metadata.image import ResourceType
 
 ASSIGNMENT_INTERVAL_MS = "consumer.assignment.interval.ms"
 HEARTBEAT_INTERVAL_MS = "consumer.heartbeat.interval.ms"
@@ -20,7 +20,7 @@ SESSION_TIMEOUT_MS = "consumer.session.timeout.ms"
 
 
 class GroupConfig:
-    """Made anew for each question: it costs nothing and is never out of date."""
+    """Is built for each question: that costs nothing, and it is never out of date."""
 
     __slots__ = ("_broker", "_own")
 
@@ -51,7 +51,7 @@ def group_config(context: GroupContext, group_id: str) -> GroupConfig:
 
 
 class GroupConfigSchema:
-    """What a group may set under a broker of this configuration."""
+    """The keys that a group may set under a broker of this configuration."""
 
     __slots__ = ("_broker",)
 
@@ -99,4 +99,4 @@ _OF_BROKER: dict[str, Callable[[BrokerConfig], tuple[int, int, int]]] = {
         broker.group_consumer_max_session_timeout_ms,
     ),
 }
-"""What the broker says for each key: the default, the lowest and the highest value."""
+"""The broker's values for each key: the default, the lowest and the highest."""

@@ -1,22 +1,23 @@
 """Committed offsets: what OffsetCommit, OffsetFetch and OffsetDelete decide, and what expires.
 
 Rules, Kafka's:
-- Whether a member may commit is for its group to say: all that it asks for, or nothing. A commit without a generation,
-  where there is no group, makes one of simple consumers: empty, and without a protocol.
+- The group decides whether a member may commit: everything that it asks for, or nothing. A commit without a generation,
+  where there is no group, creates one of simple consumers: empty, and without a protocol.
 - Offsets of a topic that the group is subscribed to do not expire, and are not deleted.
-- An offset that a transaction wrote is pending until the transaction's marker is replayed. While it is, a fetch that
-  requires stable offsets is told to come back, and the offset neither expires nor is its group removed.
+- An offset that a transaction wrote is pending until the transaction's marker is replayed. Until then a fetch that
+  requires stable offsets is answered UNSTABLE_OFFSET_COMMIT, and neither the offset expires nor is its group removed.
 - A topic id that was committed with an offset and differs from the one that is asked for means: that was another topic.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from barnabas.broker.groups.classic_groups import ClassicGroups
+from barnabas.broker.coordinator.decision import Decision
+from barnabas.broker.groups.classic.machine import ClassicMachine
 from barnabas.broker.groups.context import ClientInfo, GroupContext
 from barnabas.broker.groups.group import Group, PartitionCheck
-from barnabas.broker.groups.result import GroupRecord, Result
+from barnabas.broker.groups.record import GroupRecord
+from barnabas.protocol.batch_header import NO_PRODUCER_ID
 from barnabas.protocol.errors import ErrorCode, GroupIdNotFound, IllegalGeneration
-from barnabas.protocol.group_records import OffsetCommitKey, OffsetCommitValue
 from barnabas.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -38,12 +39,12 @@ from barnabas.protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from barnabas.protocol.stored.group_records import OffsetCommitKey, OffsetCommitValue
 from barnabas.protocol.types import ZERO_UUID, Uuid
 
 _GROUP_ID_NOT_FOUND_SINCE = 9
 _DEFAULT_RETENTION = -1
 _NO_EXPIRY = -1
-_NO_PRODUCER = -1
 _NO_OFFSET = -1
 _MS_PER_MINUTE = 60_000
 _LONG_MAX = 2**63 - 1
@@ -54,7 +55,7 @@ _NO_OFFSETS: Mapping[str, dict[int, OffsetCommitValue]] = {}
 
 
 class Offsets:
-    def __init__(self, context: GroupContext, classic: ClassicGroups) -> None:
+    def __init__(self, context: GroupContext, classic: ClassicMachine) -> None:
         self._context = context
         self._classic = classic
         self._by_group: dict[str, TopicOffsets] = {}
@@ -63,7 +64,7 @@ class Offsets:
 
     # ---- commit
 
-    def commit(self, request: OffsetCommitRequest, client: ClientInfo) -> Result[OffsetCommitResponse]:
+    def commit(self, request: OffsetCommitRequest, client: ClientInfo) -> Decision[OffsetCommitResponse]:
         check = self._check_commit(request, client.api_version)
         now_ms = self._context.now_ms()
         retention_ms = request.retention_time_ms
@@ -83,10 +84,11 @@ class Offsets:
                     OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
                 )
             topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
-        return Result(OffsetCommitResponse(topics=topics), records)
+        return Decision(records, OffsetCommitResponse(topics=topics))
 
     def _check_commit(self, request: OffsetCommitRequest, api_version: int) -> PartitionCheck | None:
-        """A group that does not exist yet is made by the replay of its first offset."""
+        """Raises if the client may not commit. A group that does not exist so far is created by the replay of its first
+        offset."""
         epoch = request.generation_id_or_member_epoch
         group = self._context.groups.get(request.group_id)
         if group is not None:
@@ -108,7 +110,7 @@ class Offsets:
     # ---- fetch
 
     def fetch(self, request: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
-        """The offsets of the topics that are named, or all of them."""
+        """Returns the offsets of the topics that are named, or of all."""
         group_id = request.group_id
         group = self._context.groups.get(group_id)
         offsets = _NO_OFFSETS
@@ -137,7 +139,7 @@ class Offsets:
 
     # ---- delete
 
-    def delete(self, request: OffsetDeleteRequest) -> Result[OffsetDeleteResponse]:
+    def delete(self, request: OffsetDeleteRequest) -> Decision[OffsetDeleteResponse]:
         group = self._context.groups.get(request.group_id)
         if group is None:
             raise GroupIdNotFound(f"there is no group {request.group_id}")
@@ -152,7 +154,7 @@ class Offsets:
                 records += self._tombstones(request.group_id, topic.name, indexes)
             partitions = [OffsetDeleteResponsePartition(partition_index=index, error_code=code) for index in indexes]
             topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
-        return Result(OffsetDeleteResponse(error_code=0, throttle_time_ms=0, topics=topics), records)
+        return Decision(records, OffsetDeleteResponse(error_code=0, topics=topics))
 
     def tombstones_of_group(self, group_id: str) -> list[GroupRecord]:
         return [
@@ -166,7 +168,7 @@ class Offsets:
         ]
 
     def tombstones_of_topic(self, topic: str) -> list[GroupRecord]:
-        """Of a topic that was deleted: one of the same name that may follow is another."""
+        """Returns the tombstones of a deleted topic: one of the same name that may follow is another."""
         groups = {*self._by_group, *(group_id for pending in self._pending.values() for group_id in pending)}
         return [
             record
@@ -177,7 +179,7 @@ class Offsets:
         ]
 
     def _tombstones(self, group_id: str, topic: str, indexes: Iterable[int]) -> list[GroupRecord]:
-        """For those that exist."""
+        """Returns the tombstones of those offsets that exist."""
         stores = list(self._stores_of(group_id))
         return [
             GroupRecord(_key(group_id, topic, index), None)
@@ -195,7 +197,7 @@ class Offsets:
     # ---- expiry
 
     def expired(self, group: Group) -> tuple[list[GroupRecord], bool]:
-        """The tombstones of what has expired, and whether nothing is left that keeps the group alive."""
+        """Returns the tombstones of what has expired, and whether nothing is left that keeps the group alive."""
         now_ms = self._context.now_ms()
         records: list[GroupRecord] = []
         is_all = not any(group.group_id in pending for pending in self._pending.values())
@@ -219,18 +221,18 @@ class Offsets:
 
     # ---- replay
 
-    def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None, producer_id: int = _NO_PRODUCER) -> None:
+    def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None, producer_id: int) -> None:
         if value is None:
             for groups in (self._by_group, *self._pending.values()):
                 _remove(groups, key)
             return
         if key.group not in self._context.groups:
             self._classic.get_or_create_simple(key.group)
-        groups = self._by_group if producer_id == _NO_PRODUCER else self._pending.setdefault(producer_id, {})
+        groups = self._by_group if producer_id == NO_PRODUCER_ID else self._pending.setdefault(producer_id, {})
         groups.setdefault(key.group, {}).setdefault(key.topic, {})[key.partition] = value
 
     def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
-        """A marker was replayed: what the transaction wrote is true now, or never was."""
+        """Replays a marker: what the transaction wrote counts from now on, or is dropped."""
         for group_id, topics in self._pending.pop(producer_id, {}).items():
             for topic, values in topics.items() if is_committed else ():
                 self._by_group.setdefault(group_id, {}).setdefault(topic, {}).update(values)

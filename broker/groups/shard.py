@@ -1,21 +1,21 @@
 """The groups of one partition of `__consumer_offsets`: which part decides on a request, and which replays a record.
 
-A group is of one kind at a time. Requests of the other kind's protocol go to the kind that the group is of, which knows
-whether it can serve them: that is how a group moves from one protocol to the other while it runs.
+A group is of one kind at a time, and each kind has a machine. A further kind is one more line in the table.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, TypeVar
 
-from barnabas.broker.groups.classic_group import ClassicGroup
-from barnabas.broker.groups.classic_groups import ClassicGroups
-from barnabas.broker.groups.consumer_group import ConsumerGroup
-from barnabas.broker.groups.consumer_groups import ConsumerGroups
+from barnabas.broker.coordinator.decision import Decision
+from barnabas.broker.groups.classic.group import ClassicGroup
+from barnabas.broker.groups.classic.machine import ClassicMachine
+from barnabas.broker.groups.consumer.group import ConsumerGroup
+from barnabas.broker.groups.consumer.machine import ConsumerMachine
 from barnabas.broker.groups.context import ClientInfo, GroupContext
+from barnabas.broker.groups.group import Group, GroupMachine, GroupType
 from barnabas.broker.groups.offsets import Offsets
-from barnabas.broker.groups.result import GroupRecord, Result
+from barnabas.broker.groups.record import GroupRecord
 from barnabas.protocol.errors import ErrorCode, GroupIdNotFound, KafkaError
-from barnabas.protocol.group_record_serde import GroupKey, GroupValue
-from barnabas.protocol.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from barnabas.protocol.messages import consumer_group_describe, describe_groups
 from barnabas.protocol.messages.delete_groups import DeletableGroupResult
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -23,50 +23,52 @@ from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupRes
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from barnabas.protocol.messages.list_groups import ListedGroup
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from barnabas.protocol.stored.group_records import OffsetCommitKey
 
-NO_PRODUCER = -1
+G = TypeVar("G", bound=Group)
+Replay = Callable[[Any, Any, int], None]
 
 
 class GroupShard:
+    """A state machine of the coordinator runtime."""
+
     def __init__(self, context: GroupContext) -> None:
         self._context = context
-        self.classic = ClassicGroups(context)
-        self.consumer = ConsumerGroups(context, self.classic)
+        self.classic = ClassicMachine(context)
+        self.consumer = ConsumerMachine(context, self.classic)
         self.offsets = Offsets(context, self.classic)
+        self._machines: dict[GroupType, GroupMachine] = {
+            GroupType.CLASSIC: self.classic,
+            GroupType.CONSUMER: self.consumer,
+        }
+        self._replays: dict[type, Replay] = {
+            OffsetCommitKey: self.offsets.replay,
+            **{key: machine.replay for machine in self._machines.values() for key in machine.record_keys},
+        }
 
     # ---- the classic protocol
 
-    def join(self, request: JoinGroupRequest, client: ClientInfo) -> Result[JoinGroupResponse]:
-        if self._is_consumer_group(request.group_id):
-            return self.consumer.classic_join(request, client)
-        return self.classic.join(request, client)
+    def _machine_of(self, group_id: str) -> GroupMachine:
+        """A group that does not exist so far would be a classic one."""
+        group = self._context.groups.get(group_id)
+        return self.classic if group is None else self._machines[group.type]
 
-    def sync(self, request: SyncGroupRequest, client: ClientInfo) -> Result[SyncGroupResponse]:
-        if self._is_consumer_group(request.group_id):
-            return self.consumer.classic_sync(request, client)
-        return self.classic.sync(request, client)
+    def join_group(self, request: JoinGroupRequest, client: ClientInfo) -> Decision[JoinGroupResponse]:
+        return self._machine_of(request.group_id).join_group(request, client)
 
-    def heartbeat(self, request: HeartbeatRequest, client: ClientInfo) -> Result[HeartbeatResponse]:
-        if self._is_consumer_group(request.group_id):
-            return self.consumer.classic_heartbeat(request, client)
-        return self.classic.heartbeat(request, client)
+    def sync_group(self, request: SyncGroupRequest, client: ClientInfo) -> Decision[SyncGroupResponse]:
+        return self._machine_of(request.group_id).sync_group(request, client)
 
-    def leave(self, request: LeaveGroupRequest, client: ClientInfo) -> Result[LeaveGroupResponse]:
-        if self._is_consumer_group(request.group_id):
-            return self.consumer.classic_leave(request, client)
-        return self.classic.leave(request, client)
+    def heartbeat(self, request: HeartbeatRequest, client: ClientInfo) -> Decision[HeartbeatResponse]:
+        return self._machine_of(request.group_id).heartbeat(request, client)
 
-    def _is_consumer_group(self, group_id: str) -> bool:
-        return isinstance(self._context.groups.get(group_id), ConsumerGroup)
+    def leave_group(self, request: LeaveGroupRequest, client: ClientInfo) -> Decision[LeaveGroupResponse]:
+        return self._machine_of(request.group_id).leave_group(request, client)
 
     # ---- any kind
 
-    @property
-    def groups_count(self) -> int:
-        return len(self._context.groups)
-
     def list(self, states: Collection[str], types: Collection[str]) -> list[ListedGroup]:
-        """Groups in one of the states and of one of the types; no filter lets everything through."""
+        """Returns the groups in one of the states and of one of the types; without a filter, all of them."""
         wanted_states = {state.lower() for state in states}
         wanted_types = {type_.lower() for type_ in types}
         return [
@@ -82,33 +84,32 @@ class GroupShard:
         ]
 
     def describe_classic(self, group_id: str) -> describe_groups.DescribedGroup:
-        group = self._context.groups.get(group_id)
-        if group is None:
-            raise GroupIdNotFound(f"Group {group_id} not found.")
-        if not isinstance(group, ClassicGroup):
-            raise GroupIdNotFound(f"Group {group_id} is not a classic group.")
-        return self.classic.describe(group)
+        return self.classic.describe(self._existing(group_id, ClassicGroup))
 
     def describe_consumer(self, group_id: str) -> consumer_group_describe.DescribedGroup:
-        group = self._context.groups.get(group_id)
-        if group is None:
-            raise GroupIdNotFound(f"Group {group_id} not found.")
-        if not isinstance(group, ConsumerGroup):
-            raise GroupIdNotFound(f"Group {group_id} is not a consumer group.")
-        return self.consumer.describe(group)
+        return self.consumer.describe(self._existing(group_id, ConsumerGroup))
 
-    def delete(self, group_id: str) -> Result[DeletableGroupResult]:
+    def _existing(self, group_id: str, kind: type[G]) -> G:
+        group = self._context.find(group_id, kind)
+        if group is not None:
+            return group
+        is_another = group_id in self._context.groups
+        why = f"is not a {kind.type} group." if is_another else "not found."
+        raise GroupIdNotFound(f"Group {group_id} {why}")
+
+    def delete(self, group_id: str) -> Decision[DeletableGroupResult]:
         try:
             group = self._context.groups.get(group_id)
             if group is None:
                 raise GroupIdNotFound(f"there is no group {group_id}")
             group.check_delete()
         except KafkaError as error:
-            return Result(DeletableGroupResult(group_id=group_id, error_code=error.code))
+            message = error.message or None
+            return Decision((), DeletableGroupResult(group_id=group_id, error_code=error.code, error_message=message))
         records = [*self.offsets.tombstones_of_group(group_id), *group.tombstones()]
-        return Result(DeletableGroupResult(group_id=group_id, error_code=ErrorCode.NONE), records)
+        return Decision(records, DeletableGroupResult(group_id=group_id, error_code=ErrorCode.NONE))
 
-    def expire(self) -> Result[None]:
+    def expire(self) -> Decision[None]:
         """Removes offsets that have expired, and empty groups without any."""
         records: list[GroupRecord] = []
         offsets = groups = 0
@@ -119,32 +120,33 @@ class GroupShard:
             if is_all and group.is_empty:
                 records += group.tombstones()
                 groups += 1
-        if records:
-            self._context.report.info(
-                f"{offsets} committed offsets and {groups} empty groups have expired", offsets=offsets, groups=groups
-            )
-        return Result(None, records)
 
-    def on_topics_deleted(self, topics: Iterable[str]) -> Result[None]:
-        """Nobody can go on from an offset in a topic that is gone."""
-        return Result(None, [record for topic in topics for record in self.offsets.tombstones_of_topic(topic)])
+        def report() -> None:
+            if records:
+                text = f"{offsets} committed offsets and {groups} empty groups have expired"
+                self._context.report.info(text, offsets=offsets, groups=groups)
+
+        return Decision(records, None, on_appended=report)
+
+    def on_topics_deleted(self, topics: Iterable[str]) -> Decision[None]:
+        """Removes the offsets in topics that are gone: nobody can go on from there."""
+        return Decision([record for topic in topics for record in self.offsets.tombstones_of_topic(topic)], None)
 
     # ---- records
 
-    def replay(self, key: GroupKey, value: GroupValue | None, producer_id: int = NO_PRODUCER) -> None:
-        if isinstance(key, OffsetCommitKey):
-            assert value is None or isinstance(value, OffsetCommitValue), "the serde pairs keys and values"
-            self.offsets.replay(key, value, producer_id)
-        elif isinstance(key, GroupMetadataKey):
-            assert value is None or isinstance(value, GroupMetadataValue), "the serde pairs keys and values"
-            self.classic.replay(key, value)
-        else:
-            self.consumer.replay(key, value)
+    def replay(self, key: Any, value: Any, producer_id: int) -> None:
+        self._replays[type(key)](key, value, producer_id)
+
+    def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
+        self.offsets.end_transaction(producer_id, is_committed=is_committed)
 
     def on_loaded(self) -> None:
-        self.classic.on_loaded()
-        self.consumer.on_loaded()
+        for machine in self._machines.values():
+            machine.on_loaded()
 
     def on_unloaded(self) -> None:
-        self.classic.on_unloaded()
-        self.consumer.on_unloaded()
+        for machine in self._machines.values():
+            machine.on_unloaded()
+
+    def counts(self) -> dict[str, int]:
+        return {"groups": len(self._context.groups)}

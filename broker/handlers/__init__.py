@@ -1,9 +1,19 @@
-"""The APIs that a client can call. Dispatch, version checks, ApiVersions and the table in the docs come from here."""
+"""The APIs that are served. Dispatch, version checks, ApiVersions and the table in the docs come from here.
+
+A row says which versions are advertised, on which listeners the API answers, and what it takes to be allowed to call it
+once there are ACLs: each entry of `authorize` is asked about where the request names a resource of that kind, as in
+Kafka. No row is enforced so far.
+"""
 
 from collections.abc import Callable
 from typing import Any
 
+from barnabas.broker.authorization import Access, AclOperation, AclResource
+from barnabas.broker.network.session import ListenerType
 from barnabas.protocol.api_keys import ApiKey
+
+ON_BROKERS = (ListenerType.BROKER,)
+EVERYWHERE = (ListenerType.BROKER, ListenerType.CONTROLLER)
 
 
 class Handler:
@@ -15,13 +25,23 @@ class Handler:
     handle: Callable[..., Any]
     request: Any
 
-    def __init__(self, name: str, versions: range, *, flexible_since: int | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        versions: range,
+        *,
+        flexible_since: int | None,
+        listeners: tuple[ListenerType, ...] = ON_BROKERS,
+        authorize: tuple[Access, ...] = (),
+    ) -> None:
         self.name = name
         self.versions = versions
         self.flexible_since = flexible_since
+        self.listeners = listeners
+        self.authorize = authorize
 
     def __getattr__(self, attribute: str) -> Any:
-        """Called for what is not there yet."""
+        """Imports the module when one of its two names is first asked for."""
         if attribute not in ("handle", "request"):
             raise AttributeError(attribute)
         module = __import__(f"{__name__}.{self.name}", fromlist=["handle"])
@@ -30,37 +50,205 @@ class Handler:
         return self.__dict__[attribute]
 
 
+ALTER_CLUSTER = Access(AclOperation.ALTER, AclResource.CLUSTER)
+ALTER_CONFIGS_CLUSTER = Access(AclOperation.ALTER_CONFIGS, AclResource.CLUSTER)
+CLUSTER_ACTION_CLUSTER = Access(AclOperation.CLUSTER_ACTION, AclResource.CLUSTER)
+CREATE_CLUSTER = Access(AclOperation.CREATE, AclResource.CLUSTER)
+DESCRIBE_CLUSTER = Access(AclOperation.DESCRIBE, AclResource.CLUSTER)
+DESCRIBE_CONFIGS_CLUSTER = Access(AclOperation.DESCRIBE_CONFIGS, AclResource.CLUSTER)
+IDEMPOTENT_WRITE_CLUSTER = Access(AclOperation.IDEMPOTENT_WRITE, AclResource.CLUSTER)
+ALTER_CONFIGS_GROUP = Access(AclOperation.ALTER_CONFIGS, AclResource.GROUP)
+DELETE_GROUP = Access(AclOperation.DELETE, AclResource.GROUP)
+DESCRIBE_GROUP = Access(AclOperation.DESCRIBE, AclResource.GROUP)
+DESCRIBE_CONFIGS_GROUP = Access(AclOperation.DESCRIBE_CONFIGS, AclResource.GROUP)
+READ_GROUP = Access(AclOperation.READ, AclResource.GROUP)
+ALTER_TOPIC = Access(AclOperation.ALTER, AclResource.TOPIC)
+ALTER_CONFIGS_TOPIC = Access(AclOperation.ALTER_CONFIGS, AclResource.TOPIC)
+CREATE_TOPIC = Access(AclOperation.CREATE, AclResource.TOPIC)
+DELETE_TOPIC = Access(AclOperation.DELETE, AclResource.TOPIC)
+DESCRIBE_TOPIC = Access(AclOperation.DESCRIBE, AclResource.TOPIC)
+DESCRIBE_CONFIGS_TOPIC = Access(AclOperation.DESCRIBE_CONFIGS, AclResource.TOPIC)
+READ_TOPIC = Access(AclOperation.READ, AclResource.TOPIC)
+WRITE_TOPIC = Access(AclOperation.WRITE, AclResource.TOPIC)
+DESCRIBE_TRANSACTIONAL_ID = Access(AclOperation.DESCRIBE, AclResource.TRANSACTIONAL_ID)
+WRITE_TRANSACTIONAL_ID = Access(AclOperation.WRITE, AclResource.TRANSACTIONAL_ID)
+
 HANDLERS = {
-    ApiKey.PRODUCE: Handler("produce", range(0, 14), flexible_since=9),
-    ApiKey.FETCH: Handler("fetch", range(4, 19), flexible_since=12),
-    ApiKey.LIST_OFFSETS: Handler("list_offsets", range(1, 12), flexible_since=6),
-    ApiKey.METADATA: Handler("metadata", range(0, 14), flexible_since=9),
-    ApiKey.OFFSET_COMMIT: Handler("offset_commit", range(2, 11), flexible_since=8),
-    ApiKey.OFFSET_FETCH: Handler("offset_fetch", range(1, 11), flexible_since=6),
-    ApiKey.FIND_COORDINATOR: Handler("find_coordinator", range(0, 7), flexible_since=3),
-    ApiKey.JOIN_GROUP: Handler("join_group", range(0, 10), flexible_since=6),
-    ApiKey.HEARTBEAT: Handler("heartbeat", range(0, 5), flexible_since=4),
-    ApiKey.LEAVE_GROUP: Handler("leave_group", range(0, 6), flexible_since=4),
-    ApiKey.SYNC_GROUP: Handler("sync_group", range(0, 6), flexible_since=4),
-    ApiKey.DESCRIBE_GROUPS: Handler("describe_groups", range(0, 7), flexible_since=5),
-    ApiKey.LIST_GROUPS: Handler("list_groups", range(0, 6), flexible_since=3),
-    ApiKey.API_VERSIONS: Handler("api_versions", range(0, 5), flexible_since=3),
-    ApiKey.CREATE_TOPICS: Handler("create_topics", range(2, 8), flexible_since=5),
-    ApiKey.DELETE_TOPICS: Handler("delete_topics", range(1, 7), flexible_since=4),
-    ApiKey.DELETE_RECORDS: Handler("delete_records", range(0, 3), flexible_since=2),
-    ApiKey.INIT_PRODUCER_ID: Handler("init_producer_id", range(0, 6), flexible_since=2),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: Handler("offset_for_leader_epoch", range(2, 5), flexible_since=4),
-    ApiKey.DESCRIBE_CONFIGS: Handler("describe_configs", range(1, 5), flexible_since=4),
-    ApiKey.ALTER_CONFIGS: Handler("alter_configs", range(0, 3), flexible_since=2),
-    ApiKey.DESCRIBE_LOG_DIRS: Handler("describe_log_dirs", range(1, 6), flexible_since=2),
-    ApiKey.CREATE_PARTITIONS: Handler("create_partitions", range(0, 4), flexible_since=2),
-    ApiKey.DELETE_GROUPS: Handler("delete_groups", range(0, 3), flexible_since=2),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: Handler("incremental_alter_configs", range(0, 2), flexible_since=1),
-    ApiKey.OFFSET_DELETE: Handler("offset_delete", range(0, 1), flexible_since=None),
-    ApiKey.DESCRIBE_CLUSTER: Handler("describe_cluster", range(0, 3), flexible_since=0),
-    ApiKey.DESCRIBE_PRODUCERS: Handler("describe_producers", range(0, 1), flexible_since=0),
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: Handler("consumer_group_heartbeat", range(0, 2), flexible_since=0),
-    ApiKey.CONSUMER_GROUP_DESCRIBE: Handler("consumer_group_describe", range(0, 2), flexible_since=0),
-    ApiKey.LIST_CONFIG_RESOURCES: Handler("list_config_resources", range(0, 2), flexible_since=0),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: Handler("describe_topic_partitions", range(0, 1), flexible_since=0),
+    ApiKey.PRODUCE: Handler(
+        "produce",
+        range(0, 14),
+        flexible_since=9,
+        authorize=(WRITE_TOPIC, WRITE_TRANSACTIONAL_ID),
+    ),
+    ApiKey.FETCH: Handler("fetch", range(4, 19), flexible_since=12, authorize=(READ_TOPIC, CLUSTER_ACTION_CLUSTER)),
+    ApiKey.LIST_OFFSETS: Handler("list_offsets", range(1, 12), flexible_since=6, authorize=(DESCRIBE_TOPIC,)),
+    ApiKey.METADATA: Handler(
+        "metadata",
+        range(0, 14),
+        flexible_since=9,
+        authorize=(DESCRIBE_TOPIC, CREATE_TOPIC, CREATE_CLUSTER),
+    ),
+    ApiKey.OFFSET_COMMIT: Handler(
+        "offset_commit",
+        range(2, 11),
+        flexible_since=8,
+        authorize=(READ_GROUP, READ_TOPIC),
+    ),
+    ApiKey.OFFSET_FETCH: Handler(
+        "offset_fetch",
+        range(1, 11),
+        flexible_since=6,
+        authorize=(DESCRIBE_GROUP, DESCRIBE_TOPIC),
+    ),
+    ApiKey.FIND_COORDINATOR: Handler(
+        "find_coordinator",
+        range(0, 7),
+        flexible_since=3,
+        authorize=(DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID),
+    ),
+    ApiKey.JOIN_GROUP: Handler("join_group", range(0, 10), flexible_since=6, authorize=(READ_GROUP,)),
+    ApiKey.HEARTBEAT: Handler("heartbeat", range(0, 5), flexible_since=4, authorize=(READ_GROUP,)),
+    ApiKey.LEAVE_GROUP: Handler("leave_group", range(0, 6), flexible_since=4, authorize=(READ_GROUP,)),
+    ApiKey.SYNC_GROUP: Handler("sync_group", range(0, 6), flexible_since=4, authorize=(READ_GROUP,)),
+    ApiKey.DESCRIBE_GROUPS: Handler("describe_groups", range(0, 7), flexible_since=5, authorize=(DESCRIBE_GROUP,)),
+    ApiKey.LIST_GROUPS: Handler(
+        "list_groups",
+        range(0, 6),
+        flexible_since=3,
+        authorize=(DESCRIBE_CLUSTER, DESCRIBE_GROUP),
+    ),
+    ApiKey.API_VERSIONS: Handler("api_versions", range(0, 6), flexible_since=3, listeners=EVERYWHERE),
+    ApiKey.CREATE_TOPICS: Handler(
+        "create_topics",
+        range(2, 8),
+        flexible_since=5,
+        listeners=EVERYWHERE,
+        authorize=(CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CONFIGS_TOPIC),
+    ),
+    ApiKey.DELETE_TOPICS: Handler(
+        "delete_topics",
+        range(1, 7),
+        flexible_since=4,
+        listeners=EVERYWHERE,
+        authorize=(DELETE_TOPIC, DESCRIBE_TOPIC),
+    ),
+    ApiKey.DELETE_RECORDS: Handler("delete_records", range(0, 3), flexible_since=2, authorize=(DELETE_TOPIC,)),
+    ApiKey.INIT_PRODUCER_ID: Handler(
+        "init_producer_id",
+        range(0, 6),
+        flexible_since=2,
+        authorize=(WRITE_TRANSACTIONAL_ID, IDEMPOTENT_WRITE_CLUSTER, WRITE_TOPIC),
+    ),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Handler(
+        "offset_for_leader_epoch",
+        range(2, 5),
+        flexible_since=4,
+        authorize=(DESCRIBE_TOPIC, CLUSTER_ACTION_CLUSTER),
+    ),
+    ApiKey.DESCRIBE_ACLS: Handler(
+        "describe_acls",
+        range(1, 4),
+        flexible_since=2,
+        listeners=EVERYWHERE,
+        authorize=(DESCRIBE_CLUSTER,),
+    ),
+    ApiKey.CREATE_ACLS: Handler(
+        "create_acls",
+        range(1, 4),
+        flexible_since=2,
+        listeners=EVERYWHERE,
+        authorize=(ALTER_CLUSTER,),
+    ),
+    ApiKey.DELETE_ACLS: Handler(
+        "delete_acls",
+        range(1, 4),
+        flexible_since=2,
+        listeners=EVERYWHERE,
+        authorize=(ALTER_CLUSTER,),
+    ),
+    ApiKey.DESCRIBE_CONFIGS: Handler(
+        "describe_configs",
+        range(1, 5),
+        flexible_since=4,
+        listeners=EVERYWHERE,
+        authorize=(DESCRIBE_CONFIGS_CLUSTER, DESCRIBE_CONFIGS_TOPIC, DESCRIBE_CONFIGS_GROUP),
+    ),
+    ApiKey.ALTER_CONFIGS: Handler(
+        "alter_configs",
+        range(0, 3),
+        flexible_since=2,
+        listeners=EVERYWHERE,
+        authorize=(ALTER_CONFIGS_CLUSTER, ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP),
+    ),
+    ApiKey.DESCRIBE_LOG_DIRS: Handler(
+        "describe_log_dirs",
+        range(1, 6),
+        flexible_since=2,
+        authorize=(DESCRIBE_CLUSTER,),
+    ),
+    ApiKey.CREATE_PARTITIONS: Handler(
+        "create_partitions",
+        range(0, 4),
+        flexible_since=2,
+        listeners=EVERYWHERE,
+        authorize=(ALTER_TOPIC,),
+    ),
+    ApiKey.DELETE_GROUPS: Handler("delete_groups", range(0, 4), flexible_since=2, authorize=(DELETE_GROUP,)),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: Handler(
+        "incremental_alter_configs",
+        range(0, 2),
+        flexible_since=1,
+        listeners=EVERYWHERE,
+        authorize=(ALTER_CONFIGS_CLUSTER, ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP),
+    ),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: Handler(
+        "list_partition_reassignments",
+        range(0, 1),
+        flexible_since=0,
+        listeners=EVERYWHERE,
+        authorize=(DESCRIBE_CLUSTER,),
+    ),
+    ApiKey.OFFSET_DELETE: Handler(
+        "offset_delete",
+        range(0, 1),
+        flexible_since=None,
+        authorize=(DELETE_GROUP, READ_TOPIC),
+    ),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: Handler(
+        "describe_client_quotas",
+        range(0, 2),
+        flexible_since=1,
+        authorize=(DESCRIBE_CONFIGS_CLUSTER,),
+    ),
+    ApiKey.DESCRIBE_CLUSTER: Handler(
+        "describe_cluster",
+        range(0, 3),
+        flexible_since=0,
+        authorize=(DESCRIBE_CLUSTER,),
+    ),
+    ApiKey.DESCRIBE_PRODUCERS: Handler("describe_producers", range(0, 1), flexible_since=0, authorize=(READ_TOPIC,)),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: Handler(
+        "consumer_group_heartbeat",
+        range(0, 2),
+        flexible_since=0,
+        authorize=(READ_GROUP, DESCRIBE_TOPIC),
+    ),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: Handler(
+        "consumer_group_describe",
+        range(0, 2),
+        flexible_since=0,
+        authorize=(DESCRIBE_GROUP, DESCRIBE_TOPIC),
+    ),
+    ApiKey.LIST_CONFIG_RESOURCES: Handler(
+        "list_config_resources",
+        range(0, 2),
+        flexible_since=0,
+        authorize=(DESCRIBE_CONFIGS_CLUSTER,),
+    ),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: Handler(
+        "describe_topic_partitions",
+        range(0, 1),
+        flexible_since=0,
+        authorize=(DESCRIBE_TOPIC,),
+    ),
 }

@@ -1,6 +1,7 @@
-"""ApiVersions (18), versions 0 to 4.
+"""ApiVersions (18), versions 0 to 5.
 
-v1 throttle time, v3 features and the client's name (KIP-511, KIP-584), v4 features whose lowest version is 0.
+v1 throttle time, v3 features and the client's name (KIP-511, KIP-584), v4 features whose lowest version is 0,
+v5 the cluster and the node that the client means to reach (KIP-1242).
 
 A version above ours is answered, not refused: with the body of version 0, UNSUPPORTED_VERSION and the one entry that
 tells the client what to ask next. Its response header is v0 in every version.
@@ -8,7 +9,10 @@ tells the client what to ask next. Its response header is v0 in every version.
 
 import re
 
-from barnabas.broker.broker import Broker, RequestContext
+from barnabas.broker.handlers import HANDLERS
+from barnabas.broker.network.session import ListenerType
+from barnabas.broker.node import Node
+from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.api_versions import (
@@ -18,23 +22,36 @@ from barnabas.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from barnabas.replication.controller.cluster_control import SUPPORTED_FEATURES
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _LOWEST_IS_0_SINCE = 4
 
+SERVED = {
+    listener_type: [
+        ApiVersion(api_key=api_key, min_version=handler.versions.start, max_version=handler.versions.stop - 1)
+        for api_key, handler in HANDLERS.items()
+        if listener_type in handler.listeners
+    ]
+    for listener_type in ListenerType
+}
+"""What each kind of listener answers."""
 
-def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+
+def handle(node: Node, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
     if context.api_version >= 3 and not (
         _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=())
-    image = broker.image
+    image = node.image
+    if request.cluster_id is not None and (request.cluster_id, request.node_id) != (image.cluster_id, node.node_id):
+        return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED, api_keys=())
     return ApiVersionsResponse(
         error_code=0,
-        api_keys=broker.api_versions,
+        api_keys=SERVED[context.listener_type],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
-            for name, (lowest, highest) in broker.supported_features.items()
+            for name, (lowest, highest) in SUPPORTED_FEATURES.items()
             if lowest > 0 or context.api_version >= _LOWEST_IS_0_SINCE
         ],
         finalized_features_epoch=image.end_offset - 1,

@@ -1,10 +1,11 @@
-"""ConsumerGroupDescribe (69), versions 0 and 1 (KIP-848): v1 tells members of the two protocols apart."""
+"""ConsumerGroupDescribe (69), versions 0 and 1 (KIP-848): v1 says which protocol each member uses."""
 
-from barnabas.broker.broker import Broker, RequestContext
-from barnabas.broker.groups.result import Result
-from barnabas.broker.handlers.describe_groups import ALL_GROUP_OPERATIONS
+from barnabas.base.promise import Promise
+from barnabas.broker.authorization import ALL_GROUP_OPERATIONS
+from barnabas.broker.coordinator.decision import Decision
 from barnabas.broker.in_turns import in_turns
-from barnabas.broker.promise import Promise
+from barnabas.broker.node import Node
+from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import InvalidGroupId, KafkaError
 from barnabas.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -14,10 +15,10 @@ from barnabas.protocol.messages.consumer_group_describe import (
 
 
 def handle(
-    broker: Broker, request: ConsumerGroupDescribeRequest, _context: RequestContext
+    node: Node, request: ConsumerGroupDescribeRequest, _context: RequestContext
 ) -> Promise[ConsumerGroupDescribeResponse]:
     def described(group_id: str) -> Promise[DescribedGroup]:
-        found = broker.groups.run(group_id, lambda shard: Result(shard.describe_consumer(_checked(group_id))))
+        found = node.groups.run(group_id, lambda shard: Decision((), shard.describe_consumer(_checked(group_id))))
         return found.or_else(lambda error: _refused(group_id, error)).map(with_operations)
 
     def with_operations(group: DescribedGroup) -> DescribedGroup:
@@ -25,8 +26,8 @@ def handle(
             group.authorized_operations = ALL_GROUP_OPERATIONS
         return group
 
-    groups = in_turns(broker.clock, request.group_ids, described)
-    return groups.map(lambda all_groups: ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=all_groups))
+    groups = in_turns(node.clock, request.group_ids, described)
+    return groups.map(lambda all_groups: ConsumerGroupDescribeResponse(groups=all_groups))
 
 
 def _checked(group_id: str) -> str:

@@ -3,8 +3,9 @@
 Joins, acknowledges, leaves and stays alive in one: what the member does not say has not changed.
 """
 
-from barnabas.broker.broker import Broker, RequestContext
-from barnabas.broker.promise import Promise
+from barnabas.base.promise import Promise
+from barnabas.broker.node import Node
+from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -13,15 +14,16 @@ from barnabas.protocol.messages.consumer_group_heartbeat import (
 
 
 def handle(
-    broker: Broker, request: ConsumerGroupHeartbeatRequest, context: RequestContext
+    node: Node, request: ConsumerGroupHeartbeatRequest, context: RequestContext
 ) -> Promise[ConsumerGroupHeartbeatResponse]:
-    beaten = broker.groups.run(request.group_id, lambda shard: shard.consumer.heartbeat(request, context.client))
+    beaten = node.groups.run(
+        request.group_id, lambda shard: shard.consumer.consumer_group_heartbeat(request, context.client)
+    )
     return beaten.or_else(_refused)
 
 
 def _refused(error: KafkaError) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(
-        throttle_time_ms=0,
         error_code=error.code,
         error_message=error.message or None,
         member_epoch=0,

@@ -1,7 +1,8 @@
 """CreatePartitions (37), versions 0 to 3: a topic only ever gets more partitions."""
 
-from barnabas.broker.broker import Broker, RequestContext
-from barnabas.broker.promise import Promise
+from barnabas.base.promise import Promise
+from barnabas.broker.node import Node
+from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -10,17 +11,14 @@ from barnabas.protocol.messages.create_partitions import (
 )
 
 
-def handle(
-    broker: Broker, request: CreatePartitionsRequest, _context: RequestContext
-) -> Promise[CreatePartitionsResponse]:
-    created = broker.controller.submit(lambda controller, image: controller.create_partitions(request, image))
+def handle(node: Node, request: CreatePartitionsRequest, context: RequestContext) -> Promise[CreatePartitionsResponse]:
+    created: Promise[CreatePartitionsResponse] = node.controller.submit(request, context.for_controller)
     return created.or_else(lambda error: _refused(request, error))
 
 
 def _refused(request: CreatePartitionsRequest, error: KafkaError) -> CreatePartitionsResponse:
-    """The metadata log takes no records."""
+    """Answers for every topic that the controller took no records."""
     return CreatePartitionsResponse(
-        throttle_time_ms=0,
         results=[
             CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
             for topic in request.topics

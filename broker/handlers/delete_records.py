@@ -1,7 +1,8 @@
 """DeleteRecords (21), versions 0 to 2: moves the log start offset up; -1 means up to the high watermark."""
 
-from barnabas.broker.broker import Broker, RequestContext
 from barnabas.broker.distinct_partitions import distinct_partitions
+from barnabas.broker.node import Node
+from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -10,26 +11,25 @@ from barnabas.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from barnabas.replication.image import INTERNAL_TOPICS
+from barnabas.replication.metadata.image import INTERNAL_TOPICS
 
 
-def handle(broker: Broker, request: DeleteRecordsRequest, _context: RequestContext) -> DeleteRecordsResponse:
+def handle(node: Node, request: DeleteRecordsRequest, _context: RequestContext) -> DeleteRecordsResponse:
     asked = ((topic.name, entry.partition_index, entry) for topic in request.topics for entry in topic.partitions)
     return DeleteRecordsResponse(
-        throttle_time_ms=0,
         topics=[
             DeleteRecordsTopicResult(
-                name=name, partitions=[_partition(broker, name, entry) for entry in entries.values()]
+                name=name, partitions=[_partition(node, name, entry) for entry in entries.values()]
             )
             for name, entries in distinct_partitions(asked).items()
         ],
     )
 
 
-def _partition(broker: Broker, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+def _partition(node: Node, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=-1, error_code=0)
     try:
-        replica = broker.replicas.partition(topic, asked.partition_index)
+        replica = node.replicas.partition(topic, asked.partition_index)
         if topic in INTERNAL_TOPICS:
             raise KafkaError("an internal topic is not for clients to delete from", ErrorCode.INVALID_TOPIC_EXCEPTION)
         if "delete" not in replica.log.config.cleanup_policy:

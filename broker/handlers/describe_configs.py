@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from barnabas.broker.broker import Broker, RequestContext
-from barnabas.broker.config_describe import DescribedConfig
+from barnabas.broker.config.describe import DescribedConfig
+from barnabas.broker.node import Node
+from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 from barnabas.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -13,19 +14,15 @@ from barnabas.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from barnabas.replication.image import ResourceType
-from barnabas.replication.topic_names import check_topic_name
+from barnabas.replication.controller.topic_names import check_topic_name
+from barnabas.replication.metadata.image import ResourceType
 
 
-def handle(broker: Broker, request: DescribeConfigsRequest, _context: RequestContext) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(
-        throttle_time_ms=0, results=[_resource(broker, resource, request) for resource in request.resources]
-    )
+def handle(node: Node, request: DescribeConfigsRequest, _context: RequestContext) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(results=[_resource(node, resource, request) for resource in request.resources])
 
 
-def _resource(
-    broker: Broker, resource: DescribeConfigsResource, request: DescribeConfigsRequest
-) -> DescribeConfigsResult:
+def _resource(node: Node, resource: DescribeConfigsResource, request: DescribeConfigsRequest) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         error_code=0,
         error_message="",  # as Kafka says it: not null
@@ -34,42 +31,42 @@ def _resource(
         configs=(),
     )
     try:
-        result.configs = [_config(config, request) for config in _described(broker, resource)]
+        result.configs = [_config(config, request) for config in _described(node, resource)]
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message
     return result
 
 
-def _described(broker: Broker, resource: DescribeConfigsResource) -> list[DescribedConfig]:
+def _described(node: Node, resource: DescribeConfigsResource) -> list[DescribedConfig]:
     name, keys = resource.resource_name, resource.configuration_keys
     match resource.resource_type:
         case ResourceType.TOPIC:
             check_topic_name(name)
-            if broker.image.topic(name) is None:
+            if node.image.topic(name) is None:
                 raise UnknownTopicOrPartition(f"there is no topic {name}")
-            return broker.config_describer.topic(broker.image.config(ResourceType.TOPIC, name), keys)
+            return node.configuration.describer.topic(node.image.config(ResourceType.TOPIC, name), keys)
         case ResourceType.BROKER if not name:
-            return broker.config_describer.cluster_default(keys)
+            return node.configuration.describer.cluster_default(keys)
         case ResourceType.BROKER:
-            _check_node(broker, name)
-            return broker.config_describer.broker(keys)
+            _check_node(node, name)
+            return node.configuration.describer.broker(keys)
         case ResourceType.BROKER_LOGGER:
-            _check_node(broker, name)
+            _check_node(node, name)
             return []  # the log has one level, which is set at start
         case ResourceType.GROUP:
             if not name:
                 raise InvalidRequest("Group name must not be empty")
-            return broker.config_describer.group(broker.image.config(ResourceType.GROUP, name), keys)
+            return node.configuration.describer.group(node.image.config(ResourceType.GROUP, name), keys)
         case ResourceType.CLIENT_METRICS if name:
             return []  # no key of theirs is served
     raise InvalidRequest(f"resource type {resource.resource_type} with name {name!r} has no configuration")
 
 
-def _check_node(broker: Broker, name: str) -> None:
+def _check_node(node: Node, name: str) -> None:
     if not name.isdecimal():
         raise InvalidRequest(f"a broker is named by its node id, not by {name!r}")
-    if int(name) != broker.node_id:
-        raise InvalidRequest(f"broker {name} describes its own configuration; this one is {broker.node_id}")
+    if int(name) != node.node_id:
+        raise InvalidRequest(f"broker {name} describes its own configuration; this one is {node.node_id}")
 
 
 def _config(config: DescribedConfig, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

@@ -2,7 +2,8 @@
 
 import os
 
-from barnabas.broker.broker import Broker, RequestContext
+from barnabas.broker.node import Node
+from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -12,25 +13,23 @@ from barnabas.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from barnabas.protocol.types import TopicPartition
-from barnabas.replication.image import CLUSTER_METADATA_TOPIC
+from barnabas.replication.metadata.image import CLUSTER_METADATA_TOPIC
 from barnabas.storage.log_dir import LogDir
 
 
-def handle(broker: Broker, request: DescribeLogDirsRequest, _context: RequestContext) -> DescribeLogDirsResponse:
+def handle(node: Node, request: DescribeLogDirsRequest, _context: RequestContext) -> DescribeLogDirsResponse:
     wanted = None
     if request.topics is not None:
         wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    return DescribeLogDirsResponse(
-        throttle_time_ms=0, results=[_log_dir(broker, log_dir, wanted) for log_dir in broker.logs.log_dirs]
-    )
+    return DescribeLogDirsResponse(results=[_log_dir(node, log_dir, wanted) for log_dir in node.logs.log_dirs])
 
 
-def _log_dir(broker: Broker, log_dir: LogDir, wanted: set[TopicPartition] | None) -> DescribeLogDirsResult:
+def _log_dir(node: Node, log_dir: LogDir, wanted: set[TopicPartition] | None) -> DescribeLogDirsResult:
     path = os.path.abspath(log_dir.path)
     if log_dir.error is not None:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path, topics=())
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for partition, size in broker.logs.sizes(log_dir):
+    for partition, size in node.logs.sizes(log_dir):
         if partition.topic != CLUSTER_METADATA_TOPIC and (wanted is None or partition in wanted):
             topics.setdefault(partition.topic, []).append(_partition(partition.partition, size))
     return DescribeLogDirsResult(

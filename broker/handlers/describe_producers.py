@@ -1,6 +1,7 @@
 """DescribeProducers (61), version 0: who writes to a partition, and how far they are."""
 
-from barnabas.broker.broker import Broker, RequestContext
+from barnabas.broker.node import Node
+from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -9,25 +10,24 @@ from barnabas.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from barnabas.replication.topic_names import check_topic_name
+from barnabas.replication.controller.topic_names import check_topic_name
 
 
-def handle(broker: Broker, request: DescribeProducersRequest, _context: RequestContext) -> DescribeProducersResponse:
+def handle(node: Node, request: DescribeProducersRequest, _context: RequestContext) -> DescribeProducersResponse:
     return DescribeProducersResponse(
-        throttle_time_ms=0,
         topics=[
             TopicResponse(
-                name=topic.name, partitions=[_partition(broker, topic.name, index) for index in topic.partition_indexes]
+                name=topic.name, partitions=[_partition(node, topic.name, index) for index in topic.partition_indexes]
             )
             for topic in request.topics
         ],
     )
 
 
-def _partition(broker: Broker, topic: str, index: int) -> PartitionResponse:
+def _partition(node: Node, topic: str, index: int) -> PartitionResponse:
     try:
         check_topic_name(topic)
-        producers = broker.replicas.partition(topic, index).log.active_producers()
+        producers = node.replicas.partition(topic, index).log.active_producers()
     except KafkaError as error:
         return PartitionResponse(
             partition_index=index, error_code=error.code, error_message=error.message, active_producers=()

@@ -5,8 +5,10 @@ The lists of eligible leaders are never null, though the schema allows it: the J
 
 from bisect import bisect_left
 
-from barnabas.broker.broker import Broker, RequestContext
-from barnabas.broker.handlers.metadata import ALL_TOPIC_OPERATIONS, why_unknown
+from barnabas.broker.authorization import ALL_TOPIC_OPERATIONS
+from barnabas.broker.handlers.metadata import why_unknown
+from barnabas.broker.node import Node
+from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -16,39 +18,39 @@ from barnabas.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from barnabas.protocol.types import ZERO_UUID
-from barnabas.replication.image import INTERNAL_TOPICS, NO_LEADER, PartitionImage
+from barnabas.replication.metadata.image import INTERNAL_TOPICS, NO_LEADER, PartitionImage
 
 
 def handle(
-    broker: Broker, request: DescribeTopicPartitionsRequest, _context: RequestContext
+    node: Node, request: DescribeTopicPartitionsRequest, _context: RequestContext
 ) -> DescribeTopicPartitionsResponse:
     asked = {topic.name for topic in request.topics}
     cursor = request.cursor
     if cursor is not None and (cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)):
         return _refused(request)
-    names = sorted(asked or broker.image.topics)
+    names = sorted(asked or node.image.topics)
     start = bisect_left(names, cursor.topic_name) if cursor is not None else 0
-    limit = min(max(request.response_partition_limit, 1), broker.config.max_request_partition_size_limit)
-    response = DescribeTopicPartitionsResponse(throttle_time_ms=0, topics=[])
+    limit = min(max(request.response_partition_limit, 1), node.config.max_request_partition_size_limit)
+    response = DescribeTopicPartitionsResponse(topics=[])
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names[start:]:
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         if limit <= 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
-        described = _topic(broker, name, first, limit)
+        described = _topic(node, name, first, limit)
         topics.append(described)
         limit -= len(described.partitions)
         end = first + len(described.partitions)
-        if (topic := broker.image.topic(name)) is not None and end < len(topic.partitions):
+        if (topic := node.image.topic(name)) is not None and end < len(topic.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=end)
             break
     response.topics = topics
     return response
 
 
-def _topic(broker: Broker, name: str, first: int, limit: int) -> DescribeTopicPartitionsResponseTopic:
-    topic = broker.image.topic(name)
+def _topic(node: Node, name: str, first: int, limit: int) -> DescribeTopicPartitionsResponseTopic:
+    topic = node.image.topic(name)
     if topic is None:
         return _unknown(name)
     partitions = topic.partitions[first : first + limit]
@@ -88,10 +90,10 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """A cursor that no page of this request could have ended with."""
+    """Refuses a cursor that no page of this request could have ended with."""
     code = ErrorCode.INVALID_REQUEST
     topics = [
         DescribeTopicPartitionsResponseTopic(error_code=code, name=topic.name, topic_id=ZERO_UUID, partitions=())
         for topic in request.topics
     ]
-    return DescribeTopicPartitionsResponse(throttle_time_ms=0, topics=topics)
+    return DescribeTopicPartitionsResponse(topics=topics)

@@ -4,18 +4,20 @@ v5 log start offset, v7 sessions (KIP-227), v9 fencing by leader epoch (KIP-320)
 v13 topic ids (KIP-516), v15 replica state in a tag, v16 leader endpoints, v17 and v18 for followers only.
 
 - Records are file slices of whole batches; at least one batch comes even if it is larger than what was asked for.
-- With less than `min_bytes` to give, the reply waits for more or for `max_wait_ms`. An error is told at once, but for
-  a topic that is not there: who asks for it again and again is held up as if it were empty.
-- A consumer reads from the leader: rack ids change nothing until followers can be read. There are no followers yet:
-  who says that it is one is refused.
+- With less than `min_bytes` to give, the reply waits for more or for `max_wait_ms`. An error is answered at once,
+  except for a topic that is not there: a client that asks for it again and again waits as if the topic were empty.
+- A consumer reads from the leader: rack ids change nothing until followers can be read. There are no followers so far:
+  a fetch that claims to be one is refused.
 """
 
 from collections.abc import Iterable, Sequence
 
-from barnabas.broker.broker import Broker, RequestContext
-from barnabas.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, Key, Wanted
-from barnabas.broker.partition import NO_EPOCH, Partition
-from barnabas.broker.promise import Promise
+from barnabas.base.environment import Timer
+from barnabas.base.promise import Promise
+from barnabas.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, Key, PartitionFetch
+from barnabas.broker.node import Node
+from barnabas.broker.partition import NO_EPOCH, Isolation, LeaderPartition
+from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import (
     ErrorCode,
     FencedLeaderEpoch,
@@ -37,8 +39,7 @@ from barnabas.protocol.messages.fetch import (
     PartitionData,
 )
 from barnabas.protocol.types import Uuid
-from barnabas.replication.image import NO_LEADER
-from barnabas.storage.seams import Timer
+from barnabas.replication.metadata.image import NO_LEADER
 
 _NO_STORAGE_ERROR_UNTIL = 5
 _TOPIC_IDS_SINCE = 13
@@ -47,50 +48,50 @@ _READ_COMMITTED = 1
 _NOT_URGENT = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
-def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse | Promise[FetchResponse]:
+def handle(node: Node, request: FetchRequest, context: RequestContext) -> FetchResponse | Promise[FetchResponse]:
     try:
-        session, wanted = _session_of(broker, request, context.api_version >= _TOPIC_IDS_SINCE)
+        session, asked = _session_of(node, request, context.api_version >= _TOPIC_IDS_SINCE)
     except KafkaError as error:
-        return FetchResponse(throttle_time_ms=0, error_code=error.code, responses=[])
-    fetch = _Fetch(broker, request, context, session, wanted)
+        return FetchResponse(error_code=error.code, responses=[])
+    fetch = _Fetch(node, request, context, session, asked)
     return fetch.answer()
 
 
 def _session_of(
-    broker: Broker, request: FetchRequest, uses_topic_ids: bool
-) -> tuple[FetchSession | None, Iterable[Wanted]]:
+    node: Node, request: FetchRequest, uses_topic_ids: bool
+) -> tuple[FetchSession | None, Iterable[PartitionFetch]]:
     """The session that the request starts or continues, if any, and the partitions to read."""
-    wanted = _wanted(request, uses_topic_ids)
-    sessions, now_ms = broker.fetch_sessions, broker.clock.now_ms()
+    asked = _asked(request, uses_topic_ids)
+    sessions, now_ms = node.fetch_sessions, node.clock.now_ms()
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if request.session_id != NO_SESSION:
             sessions.remove(request.session_id)
         if request.session_epoch == FINAL_EPOCH:
-            return None, wanted
-        return sessions.create(wanted, uses_topic_ids=uses_topic_ids, now_ms=now_ms), wanted
+            return None, asked
+        return sessions.create(asked, uses_topic_ids=uses_topic_ids, now_ms=now_ms), asked
     session = sessions.resume(request.session_id, request.session_epoch, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
-    session.update(wanted, _forgotten(request, uses_topic_ids))
+    session.update(asked, _forgotten(request, uses_topic_ids))
     if not len(session):
         sessions.remove(session.id)
         return None, ()
-    return session, list(session.wanted())
+    return session, list(session.asked())
 
 
-def _wanted(request: FetchRequest, uses_topic_ids: bool) -> list[Wanted]:
+def _asked(request: FetchRequest, uses_topic_ids: bool) -> list[PartitionFetch]:
     """Each partition once: of one that is named twice the last mention counts."""
-    wanted: dict[Key, Wanted] = {}
+    asked: dict[Key, PartitionFetch] = {}
     for topic in request.topics:
         name = topic.topic_id if uses_topic_ids else topic.topic
         for partition in topic.partitions:
             key = (name, partition.partition)
-            wanted[key] = Wanted(
+            asked[key] = PartitionFetch(
                 key,
                 partition.fetch_offset,
                 partition.partition_max_bytes,
                 max(partition.current_leader_epoch, NO_EPOCH),
                 partition.last_fetched_epoch,
             )
-    return list(wanted.values())
+    return list(asked.values())
 
 
 def _forgotten(request: FetchRequest, uses_topic_ids: bool) -> Iterable[Key]:
@@ -103,28 +104,29 @@ class _Fetch:
     """One Fetch while it is being answered: it reads, and if that is not enough it waits and reads again."""
 
     __slots__ = (
-        "_broker", "_committed_only", "_context", "_max_bytes", "_missing_bytes", "_partitions", "_promise",
-        "_replica_id", "_request", "_session", "_timer", "_uses_topic_ids", "_wanted",
+        "_asked", "_context", "_isolation", "_max_bytes", "_missing_bytes", "_node", "_partitions", "_promise",
+        "_replica_id", "_request", "_session", "_timer", "_uses_topic_ids",
     )  # fmt: skip
 
     def __init__(
         self,
-        broker: Broker,
+        node: Node,
         request: FetchRequest,
         context: RequestContext,
         session: FetchSession | None,
-        wanted: Iterable[Wanted],
+        asked: Iterable[PartitionFetch],
     ) -> None:
-        self._broker = broker
+        self._node = node
         self._request = request
         self._context = context
         self._uses_topic_ids = context.api_version >= _TOPIC_IDS_SINCE
         self._replica_id = max(request.replica_id, request.replica_state.replica_id)
         self._session = session
-        self._wanted = wanted
-        self._committed_only = request.isolation_level == _READ_COMMITTED
-        self._max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
-        self._partitions: list[tuple[Partition, Wanted]] = []
+        self._asked = asked
+        is_committed_only = request.isolation_level == _READ_COMMITTED
+        self._isolation = Isolation.LAST_STABLE_OFFSET if is_committed_only else Isolation.HIGH_WATERMARK
+        self._max_bytes = min(request.max_bytes, node.config.fetch_max_bytes)
+        self._partitions: list[tuple[LeaderPartition, PartitionFetch]] = []
         self._missing_bytes = 0
         self._promise: Promise[FetchResponse] | None = None
         self._timer: Timer | None = None
@@ -141,17 +143,17 @@ class _Fetch:
     def _missing_of(self, min_bytes: int) -> int:
         """What was read are whole batches. What counts is what is there, up to what each partition was asked for: who
         wants as much as a fetch may bring is not to wait because the last batch did not fit."""
-        for partition, wanted in self._partitions:
+        for partition, asked in self._partitions:
             try:
-                unread_bytes = partition.unread_bytes(wanted.fetch_offset, committed_only=self._committed_only)
+                unread_bytes = partition.unread_bytes(asked.fetch_offset, self._isolation)
             except KafkaStorageError:
-                return 0  # the next fetch is told
+                return 0  # the next fetch is answered with the error
             if unread_bytes is None:
                 return 0
-            min_bytes -= min(unread_bytes, max(wanted.max_bytes, 0))
+            min_bytes -= min(unread_bytes, max(asked.max_bytes, 0))
         return min_bytes
 
-    # Reading
+    # ---- reading
 
     def _read(self) -> tuple[list[tuple[Key, PartitionData]], int, bool]:
         """What every partition has to give, how many bytes that is, and whether it cannot wait."""
@@ -159,74 +161,73 @@ class _Fetch:
         size, urgent = 0, False
         found: list[tuple[Key, PartitionData]] = []
         self._partitions = []
-        for wanted in self._wanted:
-            data = self._read_partition(wanted, min(wanted.max_bytes, left), at_least_one=size == 0)
+        for asked in self._asked:
+            data = self._read_partition(asked, min(asked.max_bytes, left), at_least_one=size == 0)
             records_size = data.records.size if data.records else 0  # type: ignore[union-attr]
             size += records_size
             left = max(0, left - records_size)
             urgent |= data.error_code not in _NOT_URGENT or data.diverging_epoch.epoch >= 0
-            found.append((wanted.key, data))
+            found.append((asked.key, data))
         return found, size, urgent
 
-    def _read_partition(self, wanted: Wanted, max_bytes: int, *, at_least_one: bool) -> PartitionData:
+    def _read_partition(self, asked: PartitionFetch, max_bytes: int, *, at_least_one: bool) -> PartitionData:
         try:
-            partition = self._partition(wanted.key)
+            partition = self._partition(asked.key)
             if self._replica_id >= 0:
                 raise NotLeaderOrFollower(f"broker {self._replica_id} is no follower of {partition.topic_partition}")
-            partition.check_leader_epoch(wanted.current_leader_epoch)
-            if wanted.last_fetched_epoch >= 0 and (diverging := _diverging_epoch(partition, wanted)) is not None:
-                return self._data(partition, wanted, b"", diverging)
-            records = partition.read(
-                wanted.fetch_offset, max_bytes, committed_only=self._committed_only, at_least_one=at_least_one
-            )
-            data = self._data(partition, wanted, records or b"", None)
+            partition.check_leader_epoch(asked.current_leader_epoch)
+            if asked.last_fetched_epoch >= 0 and (diverging := _diverging_epoch(partition, asked)) is not None:
+                return self._data(partition, asked, b"", diverging)
+            records = partition.read(asked.fetch_offset, max_bytes, self._isolation, at_least_one=at_least_one)
+            data = self._data(partition, asked, records or b"", None)
         except KafkaError as error:
-            return self._refused(wanted, error)
-        self._partitions.append((partition, wanted))
+            return self._refused(asked, error)
+        self._partitions.append((partition, asked))
         return data
 
-    def _partition(self, key: Key) -> Partition:
+    def _partition(self, key: Key) -> LeaderPartition:
         name, index = key
         if self._uses_topic_ids:
             assert isinstance(name, bytes)
-            topic = self._broker.image.topic_by_id(name)
+            topic = self._node.image.topic_by_id(name)
             if topic is None:
                 raise self._unknown(name)
             if self._session is not None:
                 self._session.topic_names[name] = topic.name
             name = topic.name
         assert isinstance(name, str)
-        return self._broker.replicas.partition(name, index)
+        return self._node.replicas.partition(name, index)
 
     def _unknown(self, topic_id: Uuid) -> KafkaError:
         """A session knows what the topic was called: whether it is gone, or another has its name."""
         name = self._session.topic_names.get(topic_id) if self._session is not None else None
         if name is None:
             return UnknownTopicId("no topic has this id")
-        if self._broker.image.topic(name) is None:
+        if self._node.image.topic(name) is None:
             return UnknownTopicOrPartition(f"{name} was deleted")
         return KafkaError(f"{name} was deleted and made again", ErrorCode.INCONSISTENT_TOPIC_ID)
 
     def _data(
-        self, partition: Partition, wanted: Wanted, records: object, diverging: EpochEndOffset | None
+        self, partition: LeaderPartition, asked: PartitionFetch, records: object, diverging: EpochEndOffset | None
     ) -> PartitionData:
-        is_filtered = self._committed_only and diverging is None  # who has diverged gets nothing to filter
+        log = partition.log
+        is_filtered = self._isolation is Isolation.LAST_STABLE_OFFSET and diverging is None
         data = PartitionData(
-            partition_index=wanted.key[1],
+            partition_index=asked.key[1],
             error_code=0,
-            high_watermark=partition.high_watermark,
-            last_stable_offset=partition.last_stable_offset,
-            log_start_offset=partition.log.log_start_offset,
-            aborted_transactions=_aborted(partition, wanted.fetch_offset) if is_filtered else None,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=_aborted(partition, asked.fetch_offset) if is_filtered else None,
             records=records,  # type: ignore[arg-type]
         )
         if diverging is not None:
             data.diverging_epoch = diverging
         return data
 
-    def _refused(self, wanted: Wanted, error: KafkaError) -> PartitionData:
+    def _refused(self, asked: PartitionFetch, error: KafkaError) -> PartitionData:
         data = PartitionData(
-            partition_index=wanted.key[1],
+            partition_index=asked.key[1],
             error_code=error.code,
             high_watermark=-1,
             aborted_transactions=() if isinstance(error, (UnknownTopicId, UnknownTopicOrPartition)) else None,
@@ -235,25 +236,25 @@ class _Fetch:
         if self._context.api_version <= _NO_STORAGE_ERROR_UNTIL and isinstance(error, KafkaStorageError):
             data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER  # those clients take the other for final
         if self._context.api_version >= _LEADERS_SINCE and isinstance(error, (NotLeaderOrFollower, FencedLeaderEpoch)):
-            data.current_leader = self._current_leader(wanted.key)
+            data.current_leader = self._current_leader(asked.key)
         return data
 
     def _current_leader(self, key: Key) -> LeaderIdAndEpoch:
-        image = self._broker.image
+        image = self._node.image
         topic = image.topic_by_id(key[0]) if isinstance(key[0], bytes) else image.topic(key[0])
         if topic is None or not 0 <= key[1] < len(topic.partitions):
             return LeaderIdAndEpoch()
         partition = topic.partitions[key[1]]
         return LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
 
-    # Waiting
+    # ---- waiting
 
     def _wait(self, missing_bytes: int) -> Promise[FetchResponse]:
         self._missing_bytes = missing_bytes
         self._promise = Promise(self._stop_waiting)
         for partition, _ in self._partitions:
-            partition.fetch_waiters[self] = None
-        self._timer = self._broker.clock.call_later(self._request.max_wait_ms, self._finish)
+            partition.wait(self, self._isolation)
+        self._timer = self._node.clock.call_later(self._request.max_wait_ms, self._finish)
         return self._promise
 
     def on_bytes(self, size: int) -> None:
@@ -276,20 +277,19 @@ class _Fetch:
         assert self._timer is not None
         self._timer.cancel()
         for partition, _ in self._partitions:
-            partition.fetch_waiters.pop(self, None)
+            partition.stop_waiting(self)
 
-    # Answering
+    # ---- answering
 
     def _response(self, found: list[tuple[Key, PartitionData]]) -> FetchResponse:
         session = self._session
         if session is not None:
-            told = [(key, data) for key, data in found if session.news(key, data)]
-            found = found if self._request.session_epoch == INITIAL_EPOCH else told
+            news = [(key, data) for key, data in found if session.news(key, data)]
+            found = found if self._request.session_epoch == INITIAL_EPOCH else news
         topics: dict[str | bytes, list[PartitionData]] = {}
         for (name, _), data in found:
             topics.setdefault(name, []).append(data)
         return FetchResponse(
-            throttle_time_ms=0,
             session_id=session.id if session is not None else NO_SESSION,
             responses=[
                 FetchableTopicResponse(topic_id=name, partitions=partitions)
@@ -305,22 +305,22 @@ class _Fetch:
         if leaders <= {NO_LEADER} or self._replica_id >= 0:
             return ()
         return [
-            NodeEndpoint(node_id=node.broker_id, host=host, port=port, rack=node.rack)
-            for node, host, port in self._broker.endpoints(self._context.connection)
-            if node.broker_id in leaders
+            NodeEndpoint(node_id=registered.broker_id, host=host, port=port, rack=registered.rack)
+            for registered, host, port in self._node.endpoints(self._context.session)
+            if registered.broker_id in leaders
         ]
 
 
-def _diverging_epoch(partition: Partition, wanted: Wanted) -> EpochEndOffset | None:
+def _diverging_epoch(partition: LeaderPartition, asked: PartitionFetch) -> EpochEndOffset | None:
     """Where this log parts from what the fetcher has, if it does (KIP-595)."""
-    epoch, end_offset = partition.end_offset_for_epoch(wanted.last_fetched_epoch)
+    epoch, end_offset = partition.end_offset_for_epoch(asked.last_fetched_epoch)
     if epoch < 0:
-        raise OffsetOutOfRange(f"epoch {wanted.last_fetched_epoch} is older than this log")
-    if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+        raise OffsetOutOfRange(f"epoch {asked.last_fetched_epoch} is older than this log")
+    if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
         return EpochEndOffset(epoch=epoch, end_offset=end_offset)
     return None
 
 
-def _aborted(partition: Partition, fetch_offset: int) -> list[AbortedTransaction]:
-    found = partition.log.aborted_transactions(fetch_offset, partition.last_stable_offset)
+def _aborted(partition: LeaderPartition, fetch_offset: int) -> list[AbortedTransaction]:
+    found = partition.log.aborted_transactions(fetch_offset, partition.log.last_stable_offset)
     return [AbortedTransaction(producer_id=row.producer_id, first_offset=row.first_offset) for row in found]

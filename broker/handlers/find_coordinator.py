@@ -2,22 +2,23 @@
 
 v1 transaction coordinators, v4 many keys in one request (KIP-699), v6 share groups.
 
-- The coordinator of a group leads its partition of `__consumer_offsets`. The first who asks waits until that topic is
-  there; Kafka answers COORDINATOR_NOT_AVAILABLE and has the client ask again.
+- The coordinator of a group leads its partition of `__consumer_offsets`. The first request waits until that topic is
+  there; Kafka answers COORDINATOR_NOT_AVAILABLE, and the client asks again.
 - Transactions and share groups have no coordinator here: UNSUPPORTED_VERSION, so that nobody asks again and again.
 """
 
 from collections.abc import Sequence
 
-from barnabas.broker.broker import Broker, RequestContext
-from barnabas.broker.promise import Promise
+from barnabas.base.promise import Promise
+from barnabas.broker.node import Node
+from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import ErrorCode, InvalidRequest, KafkaError, UnsupportedVersion
 from barnabas.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from barnabas.replication.image import GROUP_METADATA_TOPIC
+from barnabas.replication.metadata.image import GROUP_METADATA_TOPIC
 
 GROUP = 0
 _KEY_TYPES = {0: "groups", 1: "transactions", 2: "share groups"}
@@ -26,7 +27,7 @@ _SHARE_GROUPS_SINCE = 6
 
 
 def handle(
-    broker: Broker, request: FindCoordinatorRequest, context: RequestContext
+    node: Node, request: FindCoordinatorRequest, context: RequestContext
 ) -> FindCoordinatorResponse | Promise[FindCoordinatorResponse]:
     keys = request.coordinator_keys if context.api_version >= _MANY_KEYS_SINCE else [request.key]
     key_type = request.key_type
@@ -34,25 +35,25 @@ def handle(
         return _refused(keys, InvalidRequest(f"there is no coordinator of type {key_type}"), context)
     if key_type != GROUP:
         return _refused(keys, UnsupportedVersion(f"this broker coordinates no {_KEY_TYPES[key_type]}"), context)
-    if broker.image.topic(GROUP_METADATA_TOPIC) is not None:
-        return _found(broker, keys, context)
+    if node.image.topic(GROUP_METADATA_TOPIC) is not None:
+        return _found(node, keys, context)
 
     def created(errors: dict[str, ErrorCode]) -> FindCoordinatorResponse:
         if (code := errors.get(GROUP_METADATA_TOPIC)) is None:
-            return _found(broker, keys, context)
+            return _found(node, keys, context)
         why = f"{GROUP_METADATA_TOPIC} could not be created: {code.name}"
         return _refused(keys, KafkaError(why, ErrorCode.COORDINATOR_NOT_AVAILABLE), context)
 
-    return broker.topic_creation.create([GROUP_METADATA_TOPIC]).map(created)
+    return node.topic_creation.create([GROUP_METADATA_TOPIC]).map(created)
 
 
-def _found(broker: Broker, keys: Sequence[str], context: RequestContext) -> FindCoordinatorResponse:
-    topic = broker.image.topic(GROUP_METADATA_TOPIC)
+def _found(node: Node, keys: Sequence[str], context: RequestContext) -> FindCoordinatorResponse:
+    topic = node.image.topic(GROUP_METADATA_TOPIC)
     assert topic is not None, "it was there or has been created"
-    endpoints = {node.broker_id: (host, port) for node, host, port in broker.endpoints(context.connection)}
+    endpoints = {registered.broker_id: (host, port) for registered, host, port in node.endpoints(context.session)}
 
     def coordinator(group_id: str) -> Coordinator:
-        leader = topic.partitions[broker.groups.partition_of(group_id)].leader
+        leader = topic.partitions[node.groups.partition_of(group_id)].leader
         if leader not in endpoints:
             why = KafkaError("the coordinator of the group is down", ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return _none(group_id, why)

@@ -1,13 +1,14 @@
 """Heartbeat (12), versions 0 to 4: v3 static members. A member of the classic protocol says that it is alive."""
 
-from barnabas.broker.broker import Broker, RequestContext
-from barnabas.broker.promise import Promise
+from barnabas.base.promise import Promise
+from barnabas.broker.node import Node
+from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
-def handle(broker: Broker, request: HeartbeatRequest, context: RequestContext) -> Promise[HeartbeatResponse]:
-    beaten = broker.groups.run(request.group_id, lambda shard: shard.heartbeat(request, context.client))
+def handle(node: Node, request: HeartbeatRequest, context: RequestContext) -> Promise[HeartbeatResponse]:
+    beaten = node.groups.run(request.group_id, lambda shard: shard.heartbeat(request, context.client))
     return beaten.or_else(_refused)
 
 

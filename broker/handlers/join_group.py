@@ -4,16 +4,17 @@ v1 rebalance timeout, v4 MEMBER_ID_REQUIRED (KIP-394), v5 static members (KIP-34
 (KIP-800), v9 `skip_assignment` (KIP-814). Answered when everybody has joined, or was waited for long enough.
 """
 
-from barnabas.broker.broker import Broker, RequestContext
-from barnabas.broker.promise import Promise
+from barnabas.base.promise import Promise
+from barnabas.broker.node import Node
+from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 _PROTOCOL_MAY_BE_NULL_SINCE = 7
 
 
-def handle(broker: Broker, request: JoinGroupRequest, context: RequestContext) -> Promise[JoinGroupResponse]:
-    joined = broker.groups.run(request.group_id, lambda shard: shard.join(request, context.client))
+def handle(node: Node, request: JoinGroupRequest, context: RequestContext) -> Promise[JoinGroupResponse]:
+    joined = node.groups.run(request.group_id, lambda shard: shard.join_group(request, context.client))
     return joined.or_else(lambda error: _refused(request, error)).map(lambda response: _as_of(response, context))
 
 

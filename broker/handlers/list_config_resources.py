@@ -2,14 +2,15 @@
 
 from collections.abc import Iterable
 
-from barnabas.broker.broker import Broker, RequestContext
+from barnabas.broker.node import Node
+from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from barnabas.replication.image import ResourceType
+from barnabas.replication.metadata.image import ResourceType
 
 _LISTED = (
     ResourceType.TOPIC,
@@ -20,26 +21,25 @@ _LISTED = (
 )
 
 
-def handle(broker: Broker, request: ListConfigResourcesRequest, context: RequestContext) -> ListConfigResourcesResponse:
+def handle(node: Node, request: ListConfigResourcesRequest, context: RequestContext) -> ListConfigResourcesResponse:
     asked = [ResourceType.CLIENT_METRICS] if context.api_version == 0 else request.resource_types or _LISTED
     if any(resource_type not in _LISTED for resource_type in asked):
         code = ErrorCode.UNSUPPORTED_VERSION
-        return ListConfigResourcesResponse(throttle_time_ms=0, error_code=code, config_resources=())
+        return ListConfigResourcesResponse(error_code=code, config_resources=())
     return ListConfigResourcesResponse(
-        throttle_time_ms=0,
         error_code=0,
         config_resources=[
             ConfigResource(resource_name=name, resource_type=resource_type)
             for resource_type in dict.fromkeys(asked)
-            for name in _names(broker, resource_type)
+            for name in _names(node, resource_type)
         ],
     )
 
 
-def _names(broker: Broker, resource_type: int) -> Iterable[str]:
+def _names(node: Node, resource_type: int) -> Iterable[str]:
     match resource_type:
         case ResourceType.TOPIC:
-            return broker.image.topics
+            return node.image.topics
         case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
-            return map(str, broker.image.brokers)
-    return (resource.name for resource in broker.image.configs if resource.type == resource_type)
+            return map(str, node.image.brokers)
+    return (resource.name for resource in node.image.configs if resource.type == resource_type)

@@ -1,18 +1,19 @@
 """ListGroups (16), versions 0 to 5: v4 by state (KIP-518), v5 by type (KIP-848). Of this coordinator only."""
 
-from barnabas.broker.broker import Broker, RequestContext
-from barnabas.broker.groups.result import Result
-from barnabas.broker.promise import Promise, all_of
+from barnabas.base.promise import Promise, all_of
+from barnabas.broker.coordinator.decision import Decision
+from barnabas.broker.node import Node
+from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 
 def handle(
-    broker: Broker, request: ListGroupsRequest, _context: RequestContext
+    node: Node, request: ListGroupsRequest, _context: RequestContext
 ) -> ListGroupsResponse | Promise[ListGroupsResponse]:
     try:
-        listed = broker.groups.run_on_each(
-            lambda shard: Result(shard.list(request.states_filter, request.types_filter))
+        listed = node.groups.run_on_each(
+            lambda shard: Decision((), shard.list(request.states_filter, request.types_filter))
         )
     except KafkaError as error:
         return ListGroupsResponse(error_code=error.code, groups=())

@@ -6,9 +6,10 @@ offsets in tiered storage (there is none here: unknown), v10 a timeout.
 
 from collections import Counter
 
-from barnabas.broker.broker import Broker, RequestContext
 from barnabas.broker.distinct_partitions import distinct_partitions
-from barnabas.broker.partition import Partition
+from barnabas.broker.node import Node
+from barnabas.broker.partition import Isolation, LeaderPartition
+from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import ErrorCode, InvalidRequest, KafkaError
 from barnabas.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -28,12 +29,13 @@ _SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TI
 _READ_COMMITTED = 1
 
 _Found = tuple[int, int, int]
-"""Timestamp, offset, leader epoch."""
+"""What is found: timestamp, offset, leader epoch."""
 _NOT_FOUND: _Found = (-1, -1, -1)
 
 
-def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
-    committed_only = request.isolation_level == _READ_COMMITTED
+def handle(node: Node, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+    is_committed_only = request.isolation_level == _READ_COMMITTED
+    isolation = Isolation.LAST_STABLE_OFFSET if is_committed_only else Isolation.HIGH_WATERMARK
     asked = [(topic.name, entry.partition_index, entry) for topic in request.topics for entry in topic.partitions]
     times = Counter((name, index) for name, index, _ in asked)
 
@@ -44,8 +46,8 @@ def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext)
                 raise InvalidRequest("the same partition twice")
             if entry.timestamp < 0 and context.api_version < _SINCE.get(entry.timestamp, context.api_version + 1):
                 raise KafkaError("a timestamp of a later version", ErrorCode.UNSUPPORTED_VERSION)
-            replica = broker.replicas.partition(name, entry.partition_index)
-            response.timestamp, response.offset, response.leader_epoch = _find(replica, entry, committed_only)
+            replica = node.replicas.partition(name, entry.partition_index)
+            response.timestamp, response.offset, response.leader_epoch = _find(replica, entry, isolation)
         except KafkaError as error:
             response.error_code = error.code
         return response
@@ -58,10 +60,10 @@ def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext)
     )
 
 
-def _find(replica: Partition, asked: ListOffsetsPartition, committed_only: bool) -> _Found:
+def _find(replica: LeaderPartition, asked: ListOffsetsPartition, isolation: Isolation) -> _Found:
     replica.check_leader_epoch(asked.current_leader_epoch)
     log = replica.log
-    end = replica.last_stable_offset if committed_only else replica.high_watermark
+    end = replica.end_offset(isolation)
     match asked.timestamp:
         case -1:
             return -1, end, replica.leader_epoch

@@ -10,8 +10,14 @@ for the topic. Every client takes that for a broker that was quick.
 
 from collections.abc import Collection, Iterable
 
-from barnabas.broker.broker import Broker, RequestContext
-from barnabas.broker.promise import Promise
+from barnabas.base.promise import Promise
+from barnabas.broker.authorization import (
+    ALL_CLUSTER_OPERATIONS,
+    ALL_TOPIC_OPERATIONS,
+    OPERATIONS_NOT_ASKED_FOR,
+)
+from barnabas.broker.node import Node
+from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.metadata import (
     MetadataRequest,
@@ -22,33 +28,28 @@ from barnabas.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from barnabas.protocol.types import ZERO_UUID
-from barnabas.replication.image import GROUP_METADATA_TOPIC, INTERNAL_TOPICS, NO_LEADER, TopicImage
-from barnabas.replication.topic_names import check_topic_name
+from barnabas.replication.controller.topic_names import check_topic_name
+from barnabas.replication.metadata.image import GROUP_METADATA_TOPIC, INTERNAL_TOPICS, NO_LEADER, TopicImage
 
-ALL_TOPIC_OPERATIONS = 3576
-"""READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS, as bits of their codes."""
-ALL_CLUSTER_OPERATIONS = 8096
-"""CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS and IDEMPOTENT_WRITE likewise."""
-_NOT_ASKED = -(2**31)
 _TOPIC_IDS_SINCE = 12
 _NOT_CREATED = INTERNAL_TOPICS - {GROUP_METADATA_TOPIC}
-"""Of the internal topics only one is served yet: the others would be made as if they were a client's."""
+"""Only one of the internal topics is served so far: the others would be created as if they were a client's."""
 
 
 def handle(
-    broker: Broker, request: MetadataRequest, context: RequestContext
+    node: Node, request: MetadataRequest, context: RequestContext
 ) -> MetadataResponse | Promise[MetadataResponse]:
     if _wants_all(request, context.api_version):
-        topics = [_found(topic, request) for topic in broker.image.topics.values()]
-        return _response(broker, request, context, topics)
+        topics = [_found(topic, request) for topic in node.image.topics.values()]
+        return _response(node, request, context, topics)
     if any(_is_malformed(topic, context.api_version) for topic in request.topics or ()):
         return _malformed(request)
     asked = _asked(request)
-    missing = _to_create(broker, request, asked)
+    missing = _to_create(node, request, asked)
     if not missing:
-        return _response(broker, request, context, _topics(broker, request, asked, {}))
-    created = broker.topic_creation.create(missing)
-    return created.map(lambda errors: _response(broker, request, context, _topics(broker, request, asked, errors)))
+        return _response(node, request, context, _topics(node, request, asked, {}))
+    created = node.topic_creation.create(missing)
+    return created.map(lambda errors: _response(node, request, context, _topics(node, request, asked, errors)))
 
 
 def _wants_all(request: MetadataRequest, api_version: int) -> bool:
@@ -60,30 +61,30 @@ def _is_malformed(topic: MetadataRequestTopic, api_version: int) -> bool:
 
 
 def _asked(request: MetadataRequest) -> Collection[MetadataRequestTopic]:
-    """Every topic once. Where there are ids, names are not looked at: Kafka answers by one or by the other."""
+    """Returns every topic once. Where there are ids, names are ignored: Kafka answers by one or by the other."""
     topics = request.topics or ()
     by_id = {topic.topic_id: topic for topic in topics if topic.topic_id != ZERO_UUID}
     return by_id.values() if by_id else {topic.name: topic for topic in topics}.values()
 
 
-def _to_create(broker: Broker, request: MetadataRequest, asked: Iterable[MetadataRequestTopic]) -> list[str]:
-    if not (request.allow_auto_topic_creation and broker.config.auto_create_topics_enable):
+def _to_create(node: Node, request: MetadataRequest, asked: Iterable[MetadataRequestTopic]) -> list[str]:
+    if not (request.allow_auto_topic_creation and node.config.auto_create_topics_enable):
         return []
     names = (topic.name for topic in asked if topic.topic_id == ZERO_UUID)
     wanted = (name for name in names if name is not None and name not in _NOT_CREATED)
-    return [name for name in wanted if broker.image.topic(name) is None]
+    return [name for name in wanted if node.image.topic(name) is None]
 
 
 def _topics(
-    broker: Broker, request: MetadataRequest, topics: Iterable[MetadataRequestTopic], errors: dict[str, ErrorCode]
+    node: Node, request: MetadataRequest, topics: Iterable[MetadataRequestTopic], errors: dict[str, ErrorCode]
 ) -> Iterable[MetadataResponseTopic]:
     for asked in topics:
         if asked.topic_id != ZERO_UUID:
-            topic = broker.image.topic_by_id(asked.topic_id)
+            topic = node.image.topic_by_id(asked.topic_id)
             yield _found(topic, request) if topic else _unknown_id(asked)
         elif asked.name is None:
             yield _unknown_id(asked)
-        elif (topic := broker.image.topic(asked.name)) is not None:
+        elif (topic := node.image.topic(asked.name)) is not None:
             yield _found(topic, request)
         else:
             yield _refused(asked.name, errors.get(asked.name) or why_unknown(asked.name), request)
@@ -103,7 +104,7 @@ def _unknown_id(asked: MetadataRequestTopic) -> MetadataResponseTopic:
 
 
 def _refused(name: str, code: ErrorCode, request: MetadataRequest) -> MetadataResponseTopic:
-    """What may be done with a name, and whether it is internal, does not depend on the topic's being there."""
+    """Describes a topic that does not exist. What is allowed with its name, and whether it is internal, is known."""
     return MetadataResponseTopic(
         error_code=code,
         name=name,
@@ -114,7 +115,7 @@ def _refused(name: str, code: ErrorCode, request: MetadataRequest) -> MetadataRe
 
 
 def _malformed(request: MetadataRequest) -> MetadataResponse:
-    """Refused as a whole, brokers and all. The versions in which a topic must have a name need one in the answer."""
+    """Refuses the whole request, without brokers. Versions in which a topic must have a name need one in the answer."""
     code = ErrorCode.INVALID_REQUEST
     topics = [
         MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id, partitions=())
@@ -124,7 +125,7 @@ def _malformed(request: MetadataRequest) -> MetadataResponse:
 
 
 def _operations(request: MetadataRequest) -> int:
-    return ALL_TOPIC_OPERATIONS if request.include_topic_authorized_operations else _NOT_ASKED
+    return ALL_TOPIC_OPERATIONS if request.include_topic_authorized_operations else OPERATIONS_NOT_ASKED_FOR
 
 
 def _found(topic: TopicImage, request: MetadataRequest) -> MetadataResponseTopic:
@@ -150,17 +151,17 @@ def _found(topic: TopicImage, request: MetadataRequest) -> MetadataResponseTopic
 
 
 def _response(
-    broker: Broker, request: MetadataRequest, context: RequestContext, topics: Iterable[MetadataResponseTopic]
+    node: Node, request: MetadataRequest, context: RequestContext, topics: Iterable[MetadataResponseTopic]
 ) -> MetadataResponse:
     return MetadataResponse(
         brokers=[
-            MetadataResponseBroker(node_id=node.broker_id, host=host, port=port, rack=node.rack)
-            for node, host, port in broker.endpoints(context.connection)
+            MetadataResponseBroker(node_id=registered.broker_id, host=host, port=port, rack=registered.rack)
+            for registered, host, port in node.endpoints(context.session)
         ],
-        cluster_id=broker.image.cluster_id,
-        controller_id=broker.controller_id,
+        cluster_id=node.image.cluster_id,
+        controller_id=node.controller_id,
         topics=list(topics),
         cluster_authorized_operations=ALL_CLUSTER_OPERATIONS
         if request.include_cluster_authorized_operations
-        else _NOT_ASKED,
+        else OPERATIONS_NOT_ASKED_FOR,
     )

@@ -3,11 +3,12 @@
 v5 no retention time of its own, v6 leader epochs, v7 static members, v9 members of the consumer protocol (KIP-848), v10
 topic ids. Answered when the offsets are stored.
 
-Partitions that do not exist are refused one by one; the group hears of the others only.
+Partitions that do not exist are refused one by one; the group gets the others only.
 """
 
-from barnabas.broker.broker import Broker, RequestContext
-from barnabas.broker.promise import Promise
+from barnabas.base.promise import Promise
+from barnabas.broker.node import Node
+from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -22,31 +23,31 @@ _TOPIC_IDS_SINCE = 10
 
 
 def handle(
-    broker: Broker, request: OffsetCommitRequest, context: RequestContext
+    node: Node, request: OffsetCommitRequest, context: RequestContext
 ) -> OffsetCommitResponse | Promise[OffsetCommitResponse]:
     known: list[OffsetCommitRequestTopic] = []
     refused: list[OffsetCommitResponseTopic] = []
     for topic in request.topics:
-        _sort(broker, topic, context.api_version, known, refused)
+        _sort(node, topic, context.api_version, known, refused)
     if not known:
         return _merged(OffsetCommitResponse(topics=()), refused, by_id=context.api_version >= _TOPIC_IDS_SINCE)
     request.topics = known
-    committed = broker.groups.run(request.group_id, lambda shard: shard.offsets.commit(request, context.client))
+    committed = node.groups.run(request.group_id, lambda shard: shard.offsets.commit(request, context.client))
     by_id = context.api_version >= _TOPIC_IDS_SINCE
     answered = committed.or_else(lambda error: _refused(request, error))
     return answered.map(lambda response: _merged(response, refused, by_id=by_id))
 
 
 def _sort(
-    broker: Broker,
+    node: Node,
     topic: OffsetCommitRequestTopic,
     api_version: int,
     known: list[OffsetCommitRequestTopic],
     refused: list[OffsetCommitResponseTopic],
 ) -> None:
-    """The partitions that exist into one list, the others into the other."""
+    """Puts the partitions that exist into one list, the others into the other."""
     by_id = api_version >= _TOPIC_IDS_SINCE
-    image = broker.image.topic_by_id(topic.topic_id) if by_id else broker.image.topic(topic.name)
+    image = node.image.topic_by_id(topic.topic_id) if by_id else node.image.topic(topic.name)
     code = ErrorCode.UNKNOWN_TOPIC_ID if image is None and by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     count = 0 if image is None else len(image.partitions)
     there = [partition for partition in topic.partitions if 0 <= partition.partition_index < count]
@@ -79,7 +80,7 @@ def _refused(request: OffsetCommitRequest, error: KafkaError) -> OffsetCommitRes
 def _merged(
     response: OffsetCommitResponse, refused: list[OffsetCommitResponseTopic], *, by_id: bool
 ) -> OffsetCommitResponse:
-    """One entry for each topic, whatever became of its partitions."""
+    """Returns one entry for each topic, whatever became of its partitions."""
     if not refused:
         return response
     merged: dict[str | Uuid, tuple[OffsetCommitResponseTopic, list[OffsetCommitResponsePartition]]] = {}

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from barnabas.broker.broker import Broker, RequestContext
-from barnabas.broker.promise import Promise
+from barnabas.base.promise import Promise
+from barnabas.broker.node import Node
+from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import ErrorCode, InvalidGroupId
 from barnabas.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -15,20 +16,20 @@ from barnabas.protocol.messages.offset_delete import (
 
 
 def handle(
-    broker: Broker, request: OffsetDeleteRequest, _context: RequestContext
+    node: Node, request: OffsetDeleteRequest, _context: RequestContext
 ) -> OffsetDeleteResponse | Promise[OffsetDeleteResponse]:
     if not request.group_id:
         return _refused(InvalidGroupId.code)
     unknown = []
     for topic in request.topics:
-        image = broker.image.topic(topic.name)
+        image = node.image.topic(topic.name)
         count = 0 if image is None else len(image.partitions)
         missing = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
         if missing or image is None:
             unknown.append(_unknown(topic, missing))
             topic.partitions = [p for p in topic.partitions if 0 <= p.partition_index < count]
     request.topics = [topic for topic in request.topics if topic.partitions]
-    deleted = broker.groups.run(request.group_id, lambda shard: shard.offsets.delete(request))
+    deleted = node.groups.run(request.group_id, lambda shard: shard.offsets.delete(request))
 
     def merged(response: OffsetDeleteResponse) -> OffsetDeleteResponse:
         if unknown and not response.error_code:
@@ -39,7 +40,7 @@ def handle(
 
 
 def _merged(topics: Sequence[OffsetDeleteResponseTopic]) -> list[OffsetDeleteResponseTopic]:
-    """One entry for each topic, whatever became of its partitions."""
+    """Returns one entry for each topic, whatever became of its partitions."""
     merged: dict[str, list[OffsetDeleteResponsePartition]] = {}
     for topic in topics:
         merged.setdefault(topic.name, []).extend(topic.partitions)
@@ -53,4 +54,4 @@ def _unknown(topic: OffsetDeleteRequestTopic, indexes: list[int]) -> OffsetDelet
 
 
 def _refused(code: ErrorCode) -> OffsetDeleteResponse:
-    return OffsetDeleteResponse(error_code=code, throttle_time_ms=0, topics=())
+    return OffsetDeleteResponse(error_code=code, topics=())

@@ -4,10 +4,11 @@ v2 every topic of a group, an error of the group's own; v5 leader epochs, v7 sta
 groups (KIP-709), v9 members of the consumer protocol (KIP-848), v10 topic ids.
 """
 
-from barnabas.broker.broker import Broker, RequestContext
-from barnabas.broker.groups.result import Result
+from barnabas.base.promise import Promise
+from barnabas.broker.coordinator.decision import Decision
 from barnabas.broker.in_turns import in_turns
-from barnabas.broker.promise import Promise
+from barnabas.broker.node import Node
+from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -27,19 +28,19 @@ _MANY_GROUPS_SINCE = 8
 _TOPIC_IDS_SINCE = 10
 
 
-def handle(broker: Broker, request: OffsetFetchRequest, context: RequestContext) -> Promise[OffsetFetchResponse]:
+def handle(node: Node, request: OffsetFetchRequest, context: RequestContext) -> Promise[OffsetFetchResponse]:
     if context.api_version >= _MANY_GROUPS_SINCE:
 
         def fetched(group: OffsetFetchRequestGroup) -> Promise[OffsetFetchResponseGroup]:
-            return _fetch(broker, group, request.require_stable, context)
+            return _fetch(node, group, request.require_stable, context)
 
-        groups = in_turns(broker.clock, request.groups, fetched)
+        groups = in_turns(node.clock, request.groups, fetched)
         return groups.map(lambda all_groups: OffsetFetchResponse(groups=all_groups))
-    return _fetch(broker, _one_group(request), request.require_stable, context).map(_of_one_group)
+    return _fetch(node, _one_group(request), request.require_stable, context).map(_of_one_group)
 
 
 def _one_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
-    """As later versions ask for it."""
+    """Returns the request as later versions send it."""
     if request.topics is None:
         return OffsetFetchRequestGroup(group_id=request.group_id, topics=None)
     topics = [
@@ -49,28 +50,28 @@ def _one_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
 
 
 def _fetch(
-    broker: Broker, group: OffsetFetchRequestGroup, require_stable: bool, context: RequestContext
+    node: Node, group: OffsetFetchRequestGroup, require_stable: bool, context: RequestContext
 ) -> Promise[OffsetFetchResponseGroup]:
     unknown: list[OffsetFetchResponseTopics] = []
     if group.topics is not None and context.api_version >= _TOPIC_IDS_SINCE:
-        unknown = _take_unknown_ids(broker, group)
-    fetched = broker.groups.run(
-        group.group_id, lambda shard: Result(shard.offsets.fetch(group, require_stable=require_stable))
+        unknown = _take_unknown_ids(node, group)
+    fetched = node.groups.run(
+        group.group_id, lambda shard: Decision((), shard.offsets.fetch(group, require_stable=require_stable))
     )
 
     def completed(response: OffsetFetchResponseGroup) -> OffsetFetchResponseGroup:
         if context.api_version >= _TOPIC_IDS_SINCE and not response.error_code:
-            response.topics = [*_with_ids(broker, response), *unknown]
+            response.topics = [*_with_ids(node, response), *unknown]
         return response
 
     return fetched.or_else(lambda error: _refused(group, error, context.api_version)).map(completed)
 
 
-def _take_unknown_ids(broker: Broker, group: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
+def _take_unknown_ids(node: Node, group: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
     """Gives the topics of the request their names, and takes out those that do not exist."""
     known, unknown = [], []
     for topic in group.topics or ():
-        if (image := broker.image.topic_by_id(topic.topic_id)) is not None:
+        if (image := node.image.topic_by_id(topic.topic_id)) is not None:
             topic.name = image.name
             known.append(topic)
         else:
@@ -79,11 +80,11 @@ def _take_unknown_ids(broker: Broker, group: OffsetFetchRequestGroup) -> list[Of
     return unknown
 
 
-def _with_ids(broker: Broker, response: OffsetFetchResponseGroup) -> list[OffsetFetchResponseTopics]:
-    """Where everything was asked for, a topic that is gone cannot be told of: it has no id any more."""
+def _with_ids(node: Node, response: OffsetFetchResponseGroup) -> list[OffsetFetchResponseTopics]:
+    """Leaves out topics that are gone, where everything was asked for: they have no id any more."""
     topics = []
     for topic in response.topics:
-        if topic.topic_id == ZERO_UUID and (image := broker.image.topic(topic.name)) is not None:
+        if topic.topic_id == ZERO_UUID and (image := node.image.topic(topic.name)) is not None:
             topic.topic_id = image.topic_id
         if topic.topic_id != ZERO_UUID:
             topics.append(topic)

@@ -1,6 +1,7 @@
 """OffsetForLeaderEpoch (23), versions 2 to 4: where an epoch ended, so that consumers notice a truncation (KIP-320)."""
 
-from barnabas.broker.broker import Broker, RequestContext
+from barnabas.broker.node import Node
+from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -11,24 +12,21 @@ from barnabas.protocol.messages.offset_for_leader_epoch import (
 )
 
 
-def handle(
-    broker: Broker, request: OffsetForLeaderEpochRequest, _context: RequestContext
-) -> OffsetForLeaderEpochResponse:
+def handle(node: Node, request: OffsetForLeaderEpochRequest, _context: RequestContext) -> OffsetForLeaderEpochResponse:
     return OffsetForLeaderEpochResponse(
-        throttle_time_ms=0,
         topics=[
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
-                partitions=[_partition(broker, topic.topic, partition) for partition in topic.partitions],
+                partitions=[_partition(node, topic.topic, partition) for partition in topic.partitions],
             )
             for topic in request.topics
         ],
     )
 
 
-def _partition(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _partition(node: Node, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        replica = broker.replicas.partition(topic, asked.partition)
+        replica = node.replicas.partition(topic, asked.partition)
         replica.check_leader_epoch(asked.current_leader_epoch)
     except KafkaError as error:
         return EpochEndOffset(error_code=error.code, partition=asked.partition)

@@ -2,19 +2,30 @@
 
 v5 log start offset, v7 zstd, v8 record errors, v10 the current leader with NOT_LEADER_OR_FOLLOWER, v13 topic ids.
 
-- acks=0 gets no reply; if anything failed the connection is closed, which is the only way to tell that client.
+- acks=0 gets no reply; if anything failed the connection is closed: there is no other way to let that client know.
 - A reply waits until every partition's append is durable under its topic's policy and committed, or for `timeout_ms`.
 - One batch per partition: Kafka allows no more since magic 2.
 - A batch that cannot be one, or a transactional one without a transactional id, refuses the request as a whole.
 """
 
 from collections.abc import Sequence
-from struct import Struct
 
-from barnabas.broker.acknowledgement import Waiting, when_committed
-from barnabas.broker.broker import Broker, RequestContext
+from barnabas.base.promise import Promise
 from barnabas.broker.distinct_partitions import distinct_partitions
-from barnabas.broker.promise import Promise
+from barnabas.broker.handlers.produce_acknowledgement import Waiting, when_acknowledged
+from barnabas.broker.node import Node
+from barnabas.broker.request_context import RequestContext
+from barnabas.protocol.batch_header import (
+    ATTRIBUTES_LOW_BYTE_AT,
+    BATCH_LENGTH_AT,
+    HEADER_BYTES,
+    INT32,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    TRANSACTIONAL_FLAG,
+    header_at,
+)
 from barnabas.protocol.compression import CompressionType
 from barnabas.protocol.errors import (
     CorruptMessage,
@@ -38,43 +49,36 @@ from barnabas.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from barnabas.protocol.records import HEADER_BYTES, LOG_OVERHEAD, MAGIC, header_at
-from barnabas.replication.image import INTERNAL_TOPICS
+from barnabas.replication.metadata.image import INTERNAL_TOPICS
 from barnabas.storage.validation import InvalidRecords, InvalidTimestamps
 
 _ACKS = frozenset({-1, 0, 1})
 _ZSTD_SINCE = 7
-_BATCH_LENGTH = Struct(">i")
-_BATCH_LENGTH_AT = 8
 _BATCH_LENGTH_MIN = 14
-"""Of the smallest record of the oldest format: below that Kafka takes a length for corrupt."""
-_MAGIC_AT = 16
-_ATTRIBUTES_AT = 22
-"""Their lower byte."""
-_TRANSACTIONAL = 0x10
+"""The length of the smallest record of the oldest format: Kafka takes anything below for corrupt."""
 _WITHOUT_LOG_START_OFFSET = (CorruptMessage, KafkaStorageError, MessageTooLarge)
-"""Other refusals by the log tell where it starts."""
+"""With other refusals by the log the answer says where the log starts."""
 _TOPIC_IDS_SINCE = 13
 _ADMIN_CLIENT = "__admin_client"
-"""Whoever calls itself that may write to internal topics, as with Kafka: it is how offsets are repaired by hand."""
+"""A client of that name may write to internal topics, as with Kafka: it is how offsets are repaired by hand."""
 
 
 def handle(
-    broker: Broker, request: ProduceRequest, context: RequestContext
+    node: Node, request: ProduceRequest, context: RequestContext
 ) -> ProduceResponse | Promise[ProduceResponse] | None:
-    reply = _Reply(broker, request, context)
+    reply = _Reply(node, request, context)
     reply.refusal = _refusal_of_all(request)
     response = ProduceResponse(responses=[reply.topic(topic) for topic in _distinct(request.topic_data)])
     if request.acks == 0:
         _check_nothing_failed(response)
         return None
     if reply.waiting:
-        return when_committed(broker.clock, reply.waiting, response, request.timeout_ms)
+        return when_acknowledged(node.clock, reply.waiting, response, request)
     return response
 
 
 def _distinct(topics: Sequence[TopicProduceData]) -> Sequence[TopicProduceData]:
-    """Each partition once, under one topic. Nearly every request is like that; the others are put in order."""
+    """Returns the topics with each partition once. Nearly every request is like that; the others are put in order."""
     if len(topics) == 1 and len(topics[0].partition_data) == 1:
         return topics
     asked = (((topic.name, topic.topic_id), data.index, data) for topic in topics for data in topic.partition_data)
@@ -85,7 +89,8 @@ def _distinct(topics: Sequence[TopicProduceData]) -> Sequence[TopicProduceData]:
 
 
 def _refusal_of_all(request: ProduceRequest) -> KafkaError | None:
-    """Found before anything is written: what Kafka sees when it looks for transactional batches."""
+    """Returns the reason to refuse the whole request before anything is written: what Kafka finds when it looks for
+    transactional batches."""
     for topic in request.topic_data:
         for data in topic.partition_data:
             records = data.records
@@ -95,7 +100,7 @@ def _refusal_of_all(request: ProduceRequest) -> KafkaError | None:
                 size = _batch_size(records, 0)
             except CorruptMessage as error:
                 return error
-            if size is None or records[_MAGIC_AT] != MAGIC or not records[_ATTRIBUTES_AT] & _TRANSACTIONAL:
+            if size is None or records[MAGIC_AT] != MAGIC or not records[ATTRIBUTES_LOW_BYTE_AT] & TRANSACTIONAL_FLAG:
                 continue
             if request.transactional_id is None:
                 code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -107,10 +112,10 @@ def _refusal_of_all(request: ProduceRequest) -> KafkaError | None:
 class _Reply:
     """One Produce while it is being answered."""
 
-    __slots__ = ("acks", "api_version", "broker", "may_write_internal", "refusal", "transactional_id", "waiting")
+    __slots__ = ("acks", "api_version", "may_write_internal", "node", "refusal", "transactional_id", "waiting")
 
-    def __init__(self, broker: Broker, request: ProduceRequest, context: RequestContext) -> None:
-        self.broker = broker
+    def __init__(self, node: Node, request: ProduceRequest, context: RequestContext) -> None:
+        self.node = node
         self.acks = request.acks
         self.transactional_id = request.transactional_id
         self.api_version = context.api_version
@@ -130,7 +135,7 @@ class _Reply:
             return self._refused(topic, data.index, self.refusal)
         try:
             name = self._name(topic)
-            partition = self.broker.replicas.partition(name, data.index)
+            partition = self.node.replicas.partition(name, data.index)
             if name in INTERNAL_TOPICS and not self.may_write_internal:
                 raise KafkaError(f"{name} is written by the broker only", ErrorCode.INVALID_TOPIC_EXCEPTION)
             batch = self._one_batch(data)
@@ -139,7 +144,7 @@ class _Reply:
         except KafkaError as error:
             return self._refused(topic, data.index, error)
         try:
-            info = partition.append(batch, now_ms=self.broker.clock.now_ms())
+            info = partition.append(batch, now_ms=self.node.clock.now_ms())
         except KafkaError as error:
             refused = self._refused(topic, data.index, error)
             if not isinstance(error, _WITHOUT_LOG_START_OFFSET):
@@ -152,14 +157,14 @@ class _Reply:
             log_append_time_ms=info.log_append_time,
             log_start_offset=info.log_start_offset,
         )
-        if not partition.is_committed(info):
+        if not partition.is_acknowledged(info, self.acks):
             self.waiting.append((partition, info, response))
         return response
 
     def _name(self, topic: TopicProduceData) -> str:
         if self.api_version < _TOPIC_IDS_SINCE:
             return topic.name
-        image = self.broker.image.topic_by_id(topic.topic_id)
+        image = self.node.image.topic_by_id(topic.topic_id)
         if image is None:
             raise UnknownTopicId("no topic has this id")
         return image.name
@@ -173,9 +178,9 @@ class _Reply:
         if size != len(records):
             if _batch_size(records, size) is not None:
                 raise InvalidRecord("a produce request must carry exactly one record batch for each partition")
-            records = records[:size]  # half a batch behind it is none, as for Kafka
-        if records[_MAGIC_AT] != MAGIC:
-            raise InvalidRecord(f"a batch of magic {records[_MAGIC_AT]}: only magic {MAGIC} is taken")
+            records = records[:size]  # half a batch after it is ignored, as by Kafka
+        if records[MAGIC_AT] != MAGIC:
+            raise InvalidRecord(f"a batch of magic {records[MAGIC_AT]}: only magic {MAGIC} is taken")
         if size < HEADER_BYTES:
             raise CorruptMessage(f"a batch of {size} bytes")
         header = header_at(records)
@@ -186,7 +191,7 @@ class _Reply:
         return records
 
     def _refuse_transaction(self) -> None:
-        """There is no coordinator yet that could end one, and a transaction that never ends hides all that follows."""
+        """Raises: no coordinator could end the transaction so far, and one that never ends hides all that follows."""
         raise KafkaError(f"{self.transactional_id} has no transaction under way", ErrorCode.INVALID_TXN_STATE)
 
     def _refused(self, topic: TopicProduceData, index: int, error: KafkaError) -> PartitionProduceResponse:
@@ -198,21 +203,22 @@ class _Reply:
                 BatchIndexAndErrorMessage(batch_index=record.batch_index, batch_index_error_message=record.message)
                 for record in error.record_errors
             ]
-        if isinstance(error, NotLeaderOrFollower) and (image := self.broker.image.partition(self._name(topic), index)):
+        if isinstance(error, NotLeaderOrFollower) and (image := self.node.image.partition(self._name(topic), index)):
             refused.current_leader = LeaderIdAndEpoch(leader_id=image.leader, leader_epoch=image.leader_epoch)
         return refused
 
 
 def _batch_size(records: memoryview, position: int) -> int | None:
-    """The size of the batch at this position; None if there is none or half a one. Raises if it can be neither."""
+    """Returns the size of the batch at this position, or None if there is none or only a part of one. Raises
+    CorruptMessage if the bytes cannot be the beginning of a batch."""
     left = len(records) - position
     if left < LOG_OVERHEAD:
         return None
-    length: int = _BATCH_LENGTH.unpack_from(records, position + _BATCH_LENGTH_AT)[0]
+    length: int = INT32.unpack_from(records, position + BATCH_LENGTH_AT)[0]
     if length < _BATCH_LENGTH_MIN:
         raise CorruptMessage(f"a batch of length {length}")
-    if left > _MAGIC_AT and records[position + _MAGIC_AT] > MAGIC:
-        raise CorruptMessage(f"a batch of magic {records[position + _MAGIC_AT]}")
+    if left > MAGIC_AT and records[position + MAGIC_AT] > MAGIC:
+        raise CorruptMessage(f"a batch of magic {records[position + MAGIC_AT]}")
     size = LOG_OVERHEAD + length
     return size if left >= size else None
 

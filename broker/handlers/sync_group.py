@@ -4,8 +4,9 @@ The leader brings everybody's assignment; the others are answered when it has, a
 protocol's type and name must be there.
 """
 
-from barnabas.broker.broker import Broker, RequestContext
-from barnabas.broker.promise import Promise
+from barnabas.base.promise import Promise
+from barnabas.broker.node import Node
+from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -13,9 +14,9 @@ _PROTOCOL_SINCE = 5
 
 
 def handle(
-    broker: Broker, request: SyncGroupRequest, context: RequestContext
+    node: Node, request: SyncGroupRequest, context: RequestContext
 ) -> SyncGroupResponse | Promise[SyncGroupResponse]:
     if context.api_version >= _PROTOCOL_SINCE and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL, assignment=b"")
-    synced = broker.groups.run(request.group_id, lambda shard: shard.sync(request, context.client))
+    synced = node.groups.run(request.group_id, lambda shard: shard.sync_group(request, context.client))
     return synced.or_else(lambda error: SyncGroupResponse(error_code=error.code, assignment=b""))

@@ -46,6 +46,7 @@ EVERYWHERE = (
 
 CLUSTER = (
     Allowed("ApiVersions", "ApiKeys", "APIs that are not served are not advertised.", c.absent_here),
+    Allowed("ApiVersions", "ApiKeys.MaxVersion", "Versions that came with Kafka 4.4 are served, too.", c.newer_here),
     Allowed("ApiVersions", "SupportedFeatures", "Features that are not served are not advertised.", c.absent_here),
     Allowed("ApiVersions", "FinalizedFeatures", "Features that are not served are not advertised.", c.absent_here),
     Allowed("ApiVersions", "FinalizedFeaturesEpoch", "The epoch counts each cluster's own metadata."),

@@ -54,7 +54,7 @@ class Batch(NamedTuple):
 
     @property
     def is_wrong_inside(self) -> bool:
-        """Under a right checksum: only who reads the records sees it."""
+        """Says whether it is wrong inside, under a right checksum: only a broker that reads the records sees it."""
         said = (self.said_count, self.last_offset_delta, self.max_timestamp, self.body)
         moved = any(record.offset_delta is not None for record in self.records)
         return self.codec >= len(CODECS) or moved or any(value is not None for value in said)
@@ -97,7 +97,7 @@ def compressed(codec: int, data: bytes) -> bytes:
 
 
 def _xerial(data: bytes) -> bytes:
-    """The framing that Java's snappy puts around its blocks."""
+    """Adds the framing that Java's snappy puts around its blocks."""
     block: bytes = snappy.compress(data)
     return b"\x82SNAPPY\0" + struct.pack(">iii", 1, 1, len(block)) + block
 
@@ -126,7 +126,7 @@ def zigzag(number: int) -> bytes:
 
 
 def read_batches(data: bytes | None) -> list[dict[str, Any]] | None:
-    """The fields of every batch. Its checksum is only said to be right or wrong: the broker's clock may be under it."""
+    """Returns the fields of every batch. A checksum is only right or wrong: it may cover the broker's clock."""
     if data is None:
         return None
     found: list[dict[str, Any]] = []

@@ -50,7 +50,7 @@ def decode(message: Message, version: int, data: bytes) -> dict[str, Any]:
 def request_frame(
     api: Api, version: int, correlation_id: int, client_id: str | bytes | None, body: bytes, *, key: int | None = None
 ) -> bytes:
-    """With the size in front. The client id keeps its old form in every version of the header."""
+    """Returns a frame with its size in front. The client id keeps its old form in every version of the header."""
     name = client_id.encode() if isinstance(client_id, str) else client_id
     header = struct.pack(
         ">hhih", api.key if key is None else key, version, correlation_id, -1 if name is None else len(name)
@@ -61,7 +61,7 @@ def request_frame(
 
 
 def response_body(api: Api, version: int, correlation_id: int, payload: bytes) -> bytes:
-    """What follows the header, which is checked. That of ApiVersions is the old one in every version."""
+    """Returns what follows the header, which is checked. ApiVersions has the old header in every version."""
     if payload[:4] != struct.pack(">i", correlation_id):
         raise Undecodable(f"correlation id {payload[:4].hex()} instead of {correlation_id:08x}")
     has_tags = version in api.response.flexible and api.key != API_VERSIONS

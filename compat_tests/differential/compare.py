@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 ABSENT = "(absent)"
 
 ENDING = "connection"
-"""The one key of what is no answer."""
+"""The one key of what stands for a missing answer."""
 
 IDENTITY = (
     *("Name", "TopicName", "Topic", "TopicId", "PartitionIndex", "Partition", "Index", "BatchIndex"),
     *("GroupId", "MemberId", "GroupInstanceId", "InstanceId", "ProducerId", "Key", "ApiKey", "NodeId", "BrokerId"),
     *("ResourceType", "ResourceName"),
 )
-"""What says which element of a list this is."""
+"""The fields that identify an element of a list."""
 
 IN_ORDER = ("ReplicaNodes", "IsrNodes", "Records")
 """Lists whose order means something: the first replica is the preferred leader."""
@@ -30,7 +30,7 @@ class Difference(NamedTuple):
 
 
 def compared(kafka: dict[str, Any], barnabas: dict[str, Any]) -> Iterator[Difference]:
-    """An answer and none are one difference, not one for every field."""
+    """Yields the differences. An answer and none are one difference, not one for every field."""
     if kafka != barnabas and (ENDING in kafka or ENDING in barnabas):
         yield Difference(ENDING, ENDING, kafka.get(ENDING, kafka), barnabas.get(ENDING, barnabas))
     else:
@@ -77,7 +77,7 @@ def _lists(
 
 
 def gathered(elements: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A topic that is told in several pieces is one topic with all their partitions."""
+    """Gathers a topic that comes in several pieces into one topic with all their partitions."""
     whole: dict[str, dict[str, Any]] = {}
     for number, element in enumerate(elements):
         lists = [name for name in ("Partitions", "PartitionResponses") if isinstance(element.get(name), list)]

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 from compat_tests.differential.batches import Batch
 from compat_tests.differential.compare import ABSENT, Difference
+from compat_tests.differential.schemas import apis
 from compat_tests.differential.sides import SILENT, Answer, Request
+from compat_tests.harness.not_served import SINCE_KAFKA_4_4
 
 TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 UNKNOWN_SERVER_ERROR = -1
@@ -39,7 +41,7 @@ class Seen(NamedTuple):
     has_equal_claims: bool = False
     """In this story members have random ids, or there are more of them than partitions to share."""
     groups_with_offsets: frozenset[str] = frozenset()
-    """That were committed in this story, with success."""
+    """The offsets that were committed in this story, with success."""
 
 
 def always(seen: Seen) -> bool:
@@ -47,7 +49,7 @@ def always(seen: Seen) -> bool:
 
 
 def leaves(value: Any, field: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value of a request or an answer, with the name of its field."""
+    """Yields every value of a request or an answer, with the name of its field."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from leaves(inner, name)
@@ -62,7 +64,7 @@ def asked(seen: Seen, *fields: str) -> list[Any]:
     return [value for field, value in leaves(seen.request.body) if field in fields]
 
 
-# The difference itself
+# ---- the difference itself
 
 
 def both_texts(seen: Seen) -> bool:
@@ -75,7 +77,7 @@ def text_here_only(seen: Seen) -> bool:
 
 
 def both_clocks(seen: Seen) -> bool:
-    """Producers' own timestamps are an hour old: a wrong one of those is none of the present."""
+    """Says whether both are broker clocks: producers' own timestamps are an hour old."""
     return is_now(seen.difference.kafka) and is_now(seen.difference.barnabas)
 
 
@@ -84,7 +86,7 @@ def is_now(timestamp: Any) -> bool:
 
 
 def kafka_failed(seen: Seen) -> bool:
-    """On what the difference is in, or on everything; neighbours that it did not fail on have answers of their own."""
+    """Says whether Kafka failed on what differs, or on everything; neighbours have answers of their own."""
     holders = [kafka for kafka, _ in seen.difference.inside]
     if isinstance(seen.difference.kafka, dict):
         holders.append(seen.difference.kafka)
@@ -94,6 +96,13 @@ def kafka_failed(seen: Seen) -> bool:
 
 def absent_here(seen: Seen) -> bool:
     return bool(seen.difference.barnabas == ABSENT)
+
+
+def newer_here(seen: Seen) -> bool:
+    """A version that only the clients of Kafka 4.4 ask for."""
+    api_key = seen.difference.inside[-1][0]["ApiKey"]
+    served = {apis()[name].key: versions[-1] for name, versions in SINCE_KAFKA_4_4.items()}
+    return bool(served.get(api_key) == seen.difference.barnabas)
 
 
 def cut_by_kafka(seen: Seen) -> bool:
@@ -131,7 +140,8 @@ def of_a_broker_alone(seen: Seen) -> bool:
 
 
 def wrong_in_two_ways(seen: Seen) -> bool:
-    """One change of one resource can be wrong in one way only, unless the resource is wrong too."""
+    """Says whether a change can be wrong in two ways: one change of one resource cannot, unless the resource is wrong
+    too."""
     resources = seen.request.body.get("Resources") or []
     changes = [config for resource in resources for config in resource.get("Configs") or []]
     has_wrong_name = any(not TOPIC_NAME.fullmatch(str(resource.get("ResourceName"))) for resource in resources)
@@ -139,7 +149,7 @@ def wrong_in_two_ways(seen: Seen) -> bool:
     return is_manifold and 0 not in (seen.difference.kafka, seen.difference.barnabas)
 
 
-# The request
+# ---- the request
 
 
 def wrong_inside(seen: Seen) -> bool:
@@ -147,7 +157,7 @@ def wrong_inside(seen: Seen) -> bool:
 
 
 def is_mended_by_kafka(request: Request) -> bool:
-    """The one thing that Kafka corrects when it reads the records: the two hold different batches from then on."""
+    """Says whether Kafka corrects the batch when it reads the records: the two hold different batches from then on."""
     batches = [value for _, value in leaves(request.body) if isinstance(value, Batch)]
     return any(batch.max_timestamp is not None for batch in batches)
 
@@ -157,7 +167,8 @@ def partition_twice(seen: Seen) -> bool:
 
 
 def produces_twice(request: Request) -> bool:
-    """To one partition, under one name or id: no answer tells which of the batches was stored."""
+    """Says whether the request produces twice to one partition, under one name or id: no answer shows which batch was
+    stored."""
     named = [
         (topic.get("Name"), topic.get("TopicId"), partition.get("Index"))
         for topic in request.body.get("TopicData") or []
@@ -181,7 +192,7 @@ def not_written_yet(seen: Seen) -> bool:
 
 
 def listed_before_it_is_written(seen: Seen) -> bool:
-    """Where the state is told it says so; older versions do not tell it."""
+    """Says whether a group is listed before it is written; older versions do not show the state."""
     group = seen.difference.barnabas
     is_ours_alone = seen.difference.kafka == ABSENT and isinstance(group, dict)
     return is_ours_alone and group.get("GroupState", "") in ("", "PreparingRebalance", "CompletingRebalance")
@@ -204,7 +215,7 @@ def none_or_empty(seen: Seen) -> bool:
 
 
 def newest_of_one_millisecond(seen: Seen) -> bool:
-    """The largest timestamp was asked for, and for this partition both gave out one of their own clocks."""
+    """Says whether the largest timestamp was asked for, and both answered with one of their own clocks."""
     partitions = seen.difference.inside[-1]
     return MAX_TIMESTAMP in asked(seen, "Timestamp") and all(is_now(each.get("Timestamp")) for each in partitions)
 
@@ -228,7 +239,7 @@ def described_group_of_a_commit(seen: Seen) -> bool:
 
 
 def has_nothing(seen: Seen, group: dict[str, Any]) -> bool:
-    """Neither a member, ever, nor an offset."""
+    """Says whether a group has neither a member, ever, nor an offset."""
     return group.get("ProtocolType") == "" and group["GroupId"] not in seen.groups_with_offsets
 
 

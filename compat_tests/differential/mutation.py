@@ -10,7 +10,8 @@ from compat_tests.differential.schemas import Field, Message
 from compat_tests.differential.symbols import Symbol
 
 NOT_UTF_8 = (b"\xff\xfe", b"a\xc3(", b"\xe2\x82", b"\xed\xa0\x80")
-"""As strings: bytes that never occur, a sequence cut short by a character and by the end, half a surrogate pair."""
+"""Bytes for strings: some that never occur, a sequence cut short by a character and by the end, half a surrogate
+pair."""
 
 BORDERS: dict[str, tuple[Any, ...]] = {
     "bool": (False, True),
@@ -47,7 +48,8 @@ KEPT = {
 
 
 def mutated(random: Random, message: Message, version: int, value: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """A copy with one field changed, somewhere. New names begin with `prefix`, so that they are nobody else's."""
+    """Returns a copy with one field changed, somewhere. New names begin with `prefix`, so that no other story has
+    them."""
     changed = copy.deepcopy(value)
     places = _places(message, version, changed)
     if random.random() < 0.1 and version in message.flexible:
@@ -61,7 +63,7 @@ def mutated(random: Random, message: Message, version: int, value: dict[str, Any
 
 
 def _places(message: Message, version: int, value: dict[str, Any]) -> list[tuple[dict[str, Any], Field]]:
-    """Every field of every struct that there is, with the struct that holds it."""
+    """Yields every field of every struct, with the struct that holds it."""
     api = message.name.removesuffix("Request")
     found: list[tuple[dict[str, Any], Field]] = []
 
@@ -98,7 +100,7 @@ def _border(random: Random, field: Field, old: Any) -> Any:
 
 
 def named(prefix: str, border: Any) -> Any:
-    """As long as the border, where that leaves room for more than the prefix."""
+    """Returns a name as long as the border, where that leaves room for more than the prefix."""
     if isinstance(border, bytes):
         return prefix.encode() + border
     return (prefix + border)[: max(len(border), len(prefix) + 1)] if isinstance(border, str) and border else border

@@ -69,7 +69,7 @@ class Report:
 
 
 def shown(value: Any, limit: int = 1_500) -> str:
-    """As it reads best in a log: what is long is cut."""
+    """Formats a value for a log: what is long is cut."""
     text = _shown(value)
     return text if len(text) <= limit else f"{text[:limit]}... ({len(text)})"
 

@@ -9,11 +9,11 @@ from compat_tests.brokers import BROKERS
 from compat_tests.differential.report import Report
 from compat_tests.differential.schemas import apis
 from compat_tests.differential.sides import Answer, Barrier, Request, Side
-from compat_tests.differential.stories_anything import Anything, EveryVersion, Frames
-from compat_tests.differential.stories_fetches import SessionOfTheDeleted, Waits
-from compat_tests.differential.stories_groups import BothProtocols, ClassicGroup, ConsumerGroup
-from compat_tests.differential.stories_records import Batches, Lifecycle, Producers, Sessions
-from compat_tests.differential.stories_topics import Configs, Pages
+from compat_tests.differential.stories.anything import Anything, EveryVersion, Frames
+from compat_tests.differential.stories.fetches import SessionOfTheDeleted, Waits
+from compat_tests.differential.stories.groups import BothProtocols, ClassicGroup, ConsumerGroup
+from compat_tests.differential.stories.records import Batches, Lifecycle, Producers, Sessions
+from compat_tests.differential.stories.topics import Configs, Pages
 from compat_tests.differential.story import Arena, Story
 
 SETTINGS = {
@@ -38,7 +38,7 @@ ROUND = (
     *("Anything", "Sessions", "Frames", "Anything", "Lifecycle", "Anything", "BothProtocols", "Configs"),
     *("Anything", "Pages", "Anything", "SessionOfTheDeleted", "Anything", "Waits"),
 )
-"""What is told in which order, over and over, after every version had its turn."""
+"""The stories in their order, over and over, after every version had its turn."""
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def arena(
     brokers: tuple[str, str] = ("kafka", "barnabas"),
     alter: Callable[[Request, Answer], None] | None = None,
 ) -> Iterator[Arena]:
-    """Two running brokers, ready to be compared; `alter` changes what the second says, to see that it is noticed."""
+    """Starts two brokers to compare; `alter` changes what the second says, to see that it is noticed."""
     with ExitStack() as running:
         ports = []
         for number, name in enumerate(brokers):
@@ -73,7 +73,7 @@ def arena(
 
 
 def wait_for_coordinator(side: Side) -> None:
-    """The topic of the groups is created when a coordinator is first asked for."""
+    """Waits for a coordinator: the topic of the groups is created when one is first asked for."""
     while side.call("FindCoordinator", {"CoordinatorKeys": ["any"]})["Coordinators"][0]["ErrorCode"] != 0:
         pass
     while side.call("DescribeGroups", {"Groups": ["any"]}, 5)["Groups"][0]["ErrorCode"] != 0:
@@ -81,13 +81,14 @@ def wait_for_coordinator(side: Side) -> None:
 
 
 def wait_for_producer_ids(side: Side) -> None:
-    """Kafka fetches its first block of them when it is first asked for one, and has the client ask again."""
+    """Waits for producer ids: Kafka fetches its first block when it is first asked for one, and has the client ask
+    again."""
     while side.call("InitProducerId", {"TransactionalId": None}, 4)["ErrorCode"] != 0:
         pass
 
 
 def shared_versions(*sides: Side) -> dict[str, list[int]]:
-    """Of every API, the versions that both advertise."""
+    """Returns, for every API, the versions that both advertise."""
     told = [{entry["ApiKey"]: entry for entry in side.call("ApiVersions", {}, 0)["ApiKeys"]} for side in sides]
     shared = {}
     for api in apis().values():
@@ -99,7 +100,7 @@ def shared_versions(*sides: Side) -> dict[str, list[int]]:
 
 
 def is_covered(where: Arena) -> bool:
-    """Whether every version was sent. A story that tries may end before."""
+    """Says whether every version was sent. A story that tries may end before."""
     advertised = (
         (name, version) for told in (where.versions, where.refused) for name in told for version in told[name]
     )
@@ -107,7 +108,7 @@ def is_covered(where: Arena) -> bool:
 
 
 def tell(where: Arena, pairs: int, seed: int, progress: Callable[[str], None] = lambda line: None) -> None:
-    """At least so many pairs. Every story's seed follows from `seed`."""
+    """Tells stories for at least so many pairs. Every story's seed follows from `seed`."""
     number = 0
     while where.report.total < pairs:
         name = ROUND[number % len(ROUND)]

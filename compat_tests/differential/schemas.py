@@ -56,7 +56,7 @@ class Api(NamedTuple):
 
 @cache
 def apis() -> dict[str, Api]:
-    """By their names, as clients may call them."""
+    """Returns the APIs that clients may call, by name."""
     served = (schema for schema in _schemas() if schema["validVersions"] != "none")
     messages = [_message(schema) for schema in served if schema["type"] in ("request", "response")]
     requests = {message.api_key: message for message in messages if message.is_request}
@@ -135,7 +135,7 @@ def _default(kind: str, is_array: bool, given: Any) -> Any:
 
 
 def _versions(text: str | None) -> range:
-    """`3+`, `0-4`, `2` or `none`."""
+    """Parses `3+`, `0-4`, `2` or `none`."""
     if text is None or text == "none":
         return range(0)
     if text.endswith("+"):

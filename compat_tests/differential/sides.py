@@ -42,7 +42,7 @@ class Request(NamedTuple):
 
     @property
     def answered_version(self) -> int:
-        """ApiVersions answers a version that it does not know in version 0."""
+        """Returns the version of the answer: ApiVersions answers an unknown version in version 0."""
         return 0 if self.api.key == API_VERSIONS and self.sent_version is not None else self.version
 
 
@@ -66,7 +66,8 @@ class Connection:
             pass  # told by receive
 
     def receive(self) -> bytes | None:
-        """Once there is something to read: a whole frame, or None if more of it is to come. EOFError: it is closed."""
+        """Reads, once there is something to read, a whole frame, or None if more of it is to come. Raises EOFError at
+        the end."""
         try:
             data = self.socket.recv(1 << 20)
         except ConnectionResetError:
@@ -111,7 +112,7 @@ class Side:
             self.connection(on).send(probe(), b"")
 
     def receive(self, request: Request, on: str) -> Answer | None:
-        """Once there is something to read: the decoded answer, or None if more of it is to come."""
+        """Reads, once there is something to read, the decoded answer, or None if more of it is to come."""
         connection = self.connections[on]
         try:
             frame = connection.receive()
@@ -136,7 +137,8 @@ class Side:
         return answer
 
     def comparable(self, value: Any, field: str = "") -> Any:
-        """With symbols for this broker's own names, and with the fields of batches for their bytes."""
+        """Returns the answer with symbols for this broker's own names, and with the fields of batches for their
+        bytes."""
         if field == "Records" and isinstance(value, bytes | None):
             value = read_batches(value)
         if isinstance(value, dict):
@@ -155,7 +157,7 @@ class Side:
         for connection in self.connections.values():
             connection.close()
 
-    # Outside of comparisons
+    # ---- outside of comparisons
 
     def call(self, name: str, body: dict[str, Any], version: int | None = None) -> Answer:
         api = apis()[name]
@@ -172,7 +174,7 @@ def probe() -> Request:
 
 
 def place(element: Any) -> str:
-    """Of an element among others, by names that both brokers use."""
+    """Returns the place of an element among others, by names that both brokers use."""
     if isinstance(element, dict):
         element = [element[name] for name in IDENTITY if name in element and name not in KINDS]
     return repr(element)

@@ -1,7 +1,7 @@
 """A sequence of requests that both brokers get, and the comparison of what they say to each.
 
 `ask` sends one request to both and returns what Kafka answered, in symbols. A request that may have to wait for others
-(a JoinGroup) is given to `send`: who is still silent after a while stays pending, on both sides or it is a difference.
+(a JoinGroup) is given to `send`: if no answer comes for a while it stays pending, on both sides or it is a difference.
 """
 
 import select
@@ -29,7 +29,7 @@ ANSWERED = "Answered"
 CHANGE_METADATA = ("CreateTopics", "DeleteTopics", "CreatePartitions", "AlterConfigs", "IncrementalAlterConfigs")
 
 NOT_NAMES_OF_ITS_OWN = ("Configs", "Synonyms", "SupportedFeatures", "FinalizedFeatures")
-"""Lists of names that Kafka gave."""
+"""The lists of names that Kafka gave."""
 
 
 class Arena(NamedTuple):
@@ -46,7 +46,7 @@ class Arena(NamedTuple):
 
 
 class Ended(Exception):
-    """Of a story whose brokers may have different states from here on."""
+    """The end of a story whose brokers may have different states from here on."""
 
 
 class Pending:
@@ -58,7 +58,7 @@ class Pending:
         self.answers: dict[str, Answer] = {}
 
     def answer(self, side: Side, answer: Answer) -> None:
-        """How long it took is part of the answer where the request says how long it may."""
+        """Returns the answer. Its duration is part of it where the request says how long it may take."""
         if self.request.body.get("MaxWaitMs") == LONG_WAIT_MS:
             is_at_once = time.monotonic() - self.sent < AT_ONCE_SECONDS
             answer = {**answer, ANSWERED: "at once" if is_at_once else "after a wait"}
@@ -91,17 +91,17 @@ class Story:
             for side in self.sides:
                 side.close()
 
-    # Requests
+    # ---- requests
 
     def version(self, name: str, at_least: int = 0, at_most: int = 2**15) -> int:
-        """One that both serve; the latest more often."""
+        """Returns a version that both serve; the latest more often."""
         versions = [version for version in self.arena.versions[name] if at_least <= version <= at_most]
         return versions[-1] if self.random.random() < 0.3 else self.random.choice(versions)
 
     def ask(
         self, name: str, body: dict[str, Any], version: int | None = None, on: str = "main", **frame: Any
     ) -> Answer:
-        """What Kafka answered, after the comparison."""
+        """Asks both, compares, and returns what Kafka answered."""
         pending = self._send(name, body, version, on, **frame)
         self._receive(PATIENCE_SECONDS, lambda: len(pending.answers) == len(self.sides))
         if not pending.answers:
@@ -113,7 +113,8 @@ class Story:
         return answer
 
     def send(self, name: str, body: dict[str, Any], version: int | None = None, on: str = "main") -> Answer | None:
-        """As `ask`, for what may be answered later: None if both wait. What others waited for comes to `on_answer`."""
+        """Asks like `ask` what may be answered later: None if both wait. What others waited for comes to
+        `on_answer`."""
         pending = self._send(name, body, version, on)
         return self.settle().get(pending.step)
 
@@ -122,9 +123,9 @@ class Story:
         return self._compare_finished()
 
     def on_answer(self, request: Request, answer: Answer, on: str) -> None:
-        """For subclasses that remember."""
+        """Lets subclasses remember an answer."""
 
-    # Both sides
+    # ---- both sides
 
     def _send(self, name: str, body: dict[str, Any], version: int | None, on: str, **frame: Any) -> Pending:
         assert on not in self.pending, "one request at a time on a connection"
@@ -137,7 +138,7 @@ class Story:
         return self.pending[on]
 
     def _receive(self, seconds: float, is_enough: Callable[[], bool]) -> None:
-        """Until nothing is awaited, or for so long after the last answer; longer while one side is ahead."""
+        """Receives until nothing is awaited, or for so long after the last answer; longer while one side is ahead."""
         last = time.monotonic()
         while awaited := dict(self._awaited()):
             is_ahead = any(len(pending.answers) == 1 for pending in self.pending.values())
@@ -164,10 +165,10 @@ class Story:
             pending.answers[side.name] = SILENT
             side.drop(pending.on)
 
-    # The comparison
+    # ---- the comparison
 
     def _compare_finished(self) -> dict[int, Answer]:
-        """Of every request with an answer from anybody, in the order in which they were sent."""
+        """Compares every request that has an answer, in the order in which they were sent."""
         finished = sorted((pending for pending in self.pending.values() if pending.answers), key=lambda p: p.step)
         for pending in finished:
             del self.pending[pending.on]
@@ -210,7 +211,7 @@ class Story:
         return len(named) > PARTITIONS_OF_GROUPS or any(kind == "member" for kind, _ in symbols.names)
 
     def _own(self, value: Any, field: str = "") -> Any:
-        """Without what other stories left behind, in answers about everything there is."""
+        """Returns an answer about everything without what other stories left behind."""
         if isinstance(value, dict):
             return {name: self._own(inner, name) for name, inner in value.items()}
         if not isinstance(value, list):

@@ -20,7 +20,7 @@ KINDS = {
     "Port": "port",
 }
 PLAIN: dict[str, tuple[Any, ...]] = {"topic": (bytes(16),), "producer": (-1,), "session": (0,), "port": (-1, 0)}
-"""What means that there is none, beside null and the empty string."""
+"""The values that mean none, beside null and the empty string."""
 
 RANDOM_ENDINGS = (
     re.compile(r"(.*)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),  # a name and a UUID in Java's form
@@ -45,7 +45,7 @@ class Symbols:
         self.sent: set[Any] = set()  # what a request said itself comes back as it was
 
     def resolved(self, value: Any, field: str = "") -> Any:
-        """A request as this broker is to see it."""
+        """Returns a request as this broker is to see it."""
         if isinstance(value, Symbol):
             return self.values[value]
         if isinstance(value, Batch):
@@ -63,7 +63,7 @@ class Symbols:
         return value
 
     def named(self, field: str, value: Any) -> Any:
-        """An answer's leaf with a symbol in the place of what only this broker says."""
+        """Returns an answer's leaf with a symbol in the place of what only this broker says."""
         kind = KINDS.get(field)
         if kind is None or value in (None, "") or value in PLAIN.get(kind, ()):
             return value

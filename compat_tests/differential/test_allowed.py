@@ -23,7 +23,7 @@ def schemas() -> None:
 
 
 def refused(name: str, body: dict[str, Any], kafka: Answer, barnabas: Answer) -> list[str]:
-    """The paths of what may not differ."""
+    """Returns the paths of what may not differ."""
     request = Request(apis()[name], 0, body)
     found = compared(kafka, barnabas)
     return [each.path for each in found if allowance(Seen(request, each, kafka, barnabas)) is None]

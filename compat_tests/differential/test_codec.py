@@ -92,7 +92,7 @@ def test_bytes_that_are_known(name: str, version: int, value: dict[str, Any], ex
 
 @pytest.mark.parametrize("codec", range(len(CODECS)), ids=CODECS)
 def test_batches_are_those_that_another_client_reads(codec: int) -> None:
-    from kafka.record.memory_records import MemoryRecords  # type: ignore[import-untyped]
+    from kafka.record.memory_records import MemoryRecords
 
     records = (Record(b"k", b"v", (("h", b"x"),), 5), Record(None, None))
     data = Batch(records, timestamp=1_000, codec=codec).encoded(7)

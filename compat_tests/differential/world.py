@@ -13,9 +13,9 @@ INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 NO_TIMESTAMP = -1
 STRANGE_ID = bytes(range(1, 17))
-"""A topic id that nobody has."""
+"""A topic id that no topic has."""
 METADATA_TOPIC_ID = bytes(15) + b"\1"
-"""Kafka's own log has this id, and is not to be had."""
+"""The id of Kafka's own log, which clients cannot read."""
 
 INVALID_NAMES = ("", ".", "..", "a b", "a/b", "é", "x" * 250)
 
@@ -58,24 +58,24 @@ class World:
             if isinstance(symbol := answer.get(field), Symbol) and symbol not in known:
                 known.append(symbol)
 
-    # Choices
+    # ---- choices
 
     def one(self, *values: T) -> T:
         return self.random.choice(values)
 
     def pick(self, normal: T, *odd: T, p: float = 0.15) -> T:
-        """The normal one, or now and then one of the others."""
+        """Returns the normal one, or now and then one of the others."""
         return self.random.choice(odd) if odd and self.random.random() < p else normal
 
     def some(self, make: Any, most: int = 3) -> list[Any]:
-        """Usually one or two, sometimes none, sometimes one twice."""
+        """Returns usually one or two, sometimes none, sometimes one twice."""
         made = [make() for _ in range(self.pick(self.random.randint(1, most), 0, p=0.05))]
         return made + made[:1] if self.random.random() < 0.07 else made
 
     def flag(self) -> bool:
         return self.random.random() < 0.5
 
-    # Topics
+    # ---- topics
 
     def known_topic(self) -> str:
         return self.random.choice(sorted(self.topics)) if self.topics else f"{self.prefix}-none"
@@ -84,7 +84,7 @@ class World:
         return self.pick(self.known_topic(), f"{self.prefix}-nope", self.one(*INVALID_NAMES))
 
     def new_topic(self) -> str:
-        """A name that is free, most likely."""
+        """Returns a name that is free, most likely."""
         return f"{self.prefix}-new-{self.random.randrange(40)}"
 
     def topic_id(self) -> Any:
@@ -92,7 +92,7 @@ class World:
         return self.pick(known, STRANGE_ID, bytes(16), METADATA_TOPIC_ID, p=0.12)
 
     def topic_entry(self, version: int, ids_since: int, name: str = "Name") -> dict[str, Any]:
-        """By its name or by its id, as the version has it."""
+        """Returns a topic by its name or by its id, as the version has it."""
         return {"TopicId": self.topic_id()} if version >= ids_since else {name: self.topic()}
 
     def partition(self) -> int:
@@ -104,7 +104,7 @@ class World:
     def offset(self) -> int:
         return self.pick(self.random.randrange(12), -1, -2, 100, INT64_MAX, -INT64_MAX, p=0.2)
 
-    # Groups
+    # ---- groups
 
     def group(self) -> str:
         return self.pick(
@@ -125,7 +125,7 @@ class World:
     def generation(self) -> int:
         return self.pick(self.one(-1, 0, 1, 2), -2, 7, INT32_MAX)
 
-    # Records
+    # ---- records
 
     def records(self) -> tuple[Record, ...]:
         return tuple(
@@ -139,7 +139,7 @@ class World:
         )
 
     def batch(self, **options: Any) -> Batch:
-        """One that nobody has anything against; now and then one without timestamps."""
+        """Returns a batch that no broker refuses; now and then one without timestamps."""
         timestamp, records = self.now_ms + self.random.randrange(100_000), self.records()
         if self.random.random() < 0.1:
             timestamp, records = NO_TIMESTAMP, tuple(record._replace(timestamp_delta=0) for record in records)

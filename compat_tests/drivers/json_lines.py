@@ -1,4 +1,4 @@
-"""What the Python drivers share: a request per line in, an answer per line out (the contract is in harness.py)."""
+"""What the Python drivers share: a request per line in, an answer per line out (see harness/driver.py)."""
 
 import base64
 import json

@@ -9,6 +9,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from kafka.errors import KafkaConnectionError
 from members import POLL_MS, Member, Partition, operations
 
 VERSION_2 = kafka.__version__.startswith("2.")
@@ -62,7 +63,10 @@ class GroupConsumer:
             self.consumer.subscribe(**subscribed, listener=Listener(member))
 
     def poll(self) -> list[tuple[str, int, int]]:
-        polled = self.consumer.poll(timeout_ms=POLL_MS)
+        try:
+            polled = self.consumer.poll(timeout_ms=POLL_MS)
+        except KafkaConnectionError:
+            return []  # the broker is being restarted: the next poll tries again
         return [(record.topic, record.partition, record.offset) for records in polled.values() for record in records]
 
     def assignment(self) -> list[Partition]:

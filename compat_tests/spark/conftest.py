@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from compat_tests.conftest import Drivers, Restartable, own_name, require
-from compat_tests.harness import Driver
+from compat_tests.harness.driver import Driver
 from compat_tests.spark.session import NewTopic, Spark, Topic, spark_client
 
 for module in ("reading", "streaming", "losses", "writing"):
@@ -40,7 +40,7 @@ def writer(restartable: Restartable, tmp_path_factory: pytest.TempPathFactory) -
 def session(
     request: pytest.FixtureRequest, restartable: Restartable, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Spark]:
-    """Of the PySpark version that the module names."""
+    """Starts a session of the PySpark version that the module names."""
     folder = tmp_path_factory.mktemp("spark")
     client = spark_client(request.module.PYSPARK, folder)
     require(client.needs)
@@ -51,14 +51,14 @@ def session(
 
 @pytest.fixture
 def spark(session: Spark) -> Iterator[Spark]:
-    """The session; the test's queries are stopped with it."""
+    """Returns the session, and stops the test's queries afterwards."""
     yield session
     session.stop_queries()
 
 
 @pytest.fixture
 def new_topic(request: pytest.FixtureRequest, writer: Driver) -> NewTopic:
-    """Topics named after the test."""
+    """Creates topics named after the test."""
 
     def create(partitions: int = 1, suffix: str = "", **configs: Any) -> Topic:
         return Topic(writer, own_name(request)[:150] + suffix, partitions, **configs)

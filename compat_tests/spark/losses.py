@@ -3,19 +3,20 @@
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from compat_tests.conftest import Restartable
-from compat_tests.groups import eventually
-from compat_tests.harness import DriverError
+from compat_tests.harness.driver import DriverError
+from compat_tests.harness.groups import eventually
 from compat_tests.spark.session import AVAILABLE_NOW, EARLIEST, QUERY_SECONDS, NewTopic, Spark, Topic, offsets
 
 RETENTION_MS = 1_800_000
 # For the moments in which a topic comes or goes: Kafka's admin client may ask for offsets of a topic that is deleted
 # meanwhile until its time is up, which is a minute otherwise; then Spark begins again.
-IMPATIENT = {"kafka.request.timeout.ms": 1000, "kafka.default.api.timeout.ms": 1000}
-MANY_ATTEMPTS = {"fetchOffset.numRetries": 500, **IMPATIENT}
+IMPATIENT: dict[str, Any] = {"kafka.request.timeout.ms": 1000, "kafka.default.api.timeout.ms": 1000}
+MANY_ATTEMPTS: dict[str, Any] = {"fetchOffset.numRetries": 500, **IMPATIENT}
 
 
 def delete_records(topic: Topic, now_ms: int) -> None:
@@ -25,7 +26,7 @@ def delete_records(topic: Topic, now_ms: int) -> None:
 
 
 def expire_records(topic: Topic, now_ms: int) -> None:
-    """Two records of now close the segment of those before them, which are too old soon after."""
+    """Lets records expire: two new records close the segment of those before them, which are too old soon after."""
     topic.write(3, timestamps=[now_ms] * 3)
     topic.write(2)
     topic.ask("alter_topic_configs", configs={"retention.ms": str(RETENTION_MS)})
@@ -88,7 +89,7 @@ def test_a_topic_that_is_deleted_is_data_lost_by_a_query_with_a_pattern(
 ) -> None:
     topic, other = new_topic(1, "-a"), new_topic(1, "-b")
     topic.write(2)
-    pattern = {"subscribePattern": topic.name.removesuffix("-a") + "-.", **EARLIEST, **MANY_ATTEMPTS}
+    pattern: dict[str, Any] = {"subscribePattern": topic.name.removesuffix("-a") + "-.", **EARLIEST, **MANY_ATTEMPTS}
     strict = spark.start(tmp_path / "strict", **pattern)
     lenient = spark.start(tmp_path / "lenient", failOnDataLoss=False, **pattern)
     strict.wait_for_rows(2)
@@ -113,7 +114,7 @@ def test_a_topic_that_was_made_again_with_less_in_it_is_data_lost(
     changed = "offset was changed from 4 to 2"
     assert changed in spark.start(tmp_path / "True", AVAILABLE_NOW, subscribe=topic.name).failure()
 
-    options = {"subscribe": topic.name, "failOnDataLoss": False}
+    options: dict[str, Any] = {"subscribe": topic.name, "failOnDataLoss": False}
     assert spark.run(tmp_path / "False", **options).rows == []
     topic.write(3)
     assert offsets(spark.run(tmp_path / "False", **options).rows) == {0: [2, 3, 4]}
@@ -137,7 +138,7 @@ def test_queries_go_on_when_the_broker_is_killed_and_comes_back(
 ) -> None:
     topic, copy = new_topic(), new_topic(1, "-copy")
     topic.write(60)
-    options = {"subscribe": topic.name, "maxOffsetsPerTrigger": 10, **EARLIEST}
+    options: dict[str, Any] = {"subscribe": topic.name, "maxOffsetsPerTrigger": 10, **EARLIEST}
     reading = spark.start(tmp_path / "reading", **options)
     copying = spark.start(tmp_path / "copying", columns=("value",), sink={"topic": copy.name}, **options)
     reading.wait_for_rows(6)

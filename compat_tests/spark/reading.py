@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from compat_tests.groups import eventually
-from compat_tests.harness import Driver, DriverError, Record
+from compat_tests.harness.driver import Driver, DriverError, Record
+from compat_tests.harness.groups import eventually
 from compat_tests.spark.session import QUERY_SECONDS, NewTopic, Row, Spark, Topic, offsets
 
 RECORDS = (
@@ -195,7 +195,8 @@ def test_a_compacted_topic_is_read_across_its_holes(spark: Spark, new_topic: New
 
 
 def compacted(new_topic: NewTopic, now_ms: int) -> Topic:
-    """Offsets 1 and 3 are gone: key a was written again. The last record closed the segment of those before it."""
+    """Writes a compacted topic. Offsets 1 and 3 are gone: key a was written again. The last record closed the
+    segment."""
     settings = {"cleanup.policy": "compact", "segment.ms": 60_000, "min.cleanable.dirty.ratio": "0.01"}
     topic = new_topic(**settings)
     for after_ms, keys in ((0, "xayazaw"), (120_000, "q")):
@@ -206,7 +207,7 @@ def compacted(new_topic: NewTopic, now_ms: int) -> Topic:
 
 @pytest.fixture
 def by_consumer(spark: Spark) -> Iterator[Spark]:
-    """Spark's older way to learn topics and offsets: a consumer on the driver, in a group where it subscribes."""
+    """Starts a session that learns topics and offsets in Spark's older way: a consumer on the driver, in a group."""
     setting = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
     spark.configure(**{setting: "true"})
     yield spark

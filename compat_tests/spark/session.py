@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from compat_tests.brokers import CACHE
-from compat_tests.clients import Client, python_driver
-from compat_tests.groups import eventually
-from compat_tests.harness import Driver, Record, to_bytes
+from compat_tests.harness.clients import Client, python_driver
+from compat_tests.harness.driver import Driver, Record, to_bytes
+from compat_tests.harness.groups import eventually
 
 QUICK = {
     # Spark asks for the ends of a partition after each fetch, when its consumer has sent the next fetch already: a
@@ -18,7 +18,7 @@ QUICK = {
 }
 
 AVAILABLE_NOW = {"availableNow": True}
-EARLIEST = {"startingOffsets": "earliest"}
+EARLIEST: dict[str, Any] = {"startingOffsets": "earliest"}
 AT_ONCE = {"processingTime": "0 seconds"}
 QUERY_SECONDS = 60
 
@@ -29,7 +29,7 @@ def spark_client(version: str, folder: Path) -> Client:
     path = (("PYTHONPATH", str(older)),) if version == "3.5.7" else ()
     command = (*python_driver("spark_client.py"), str(folder), *map(str, sorted(jars.glob("*.jar"))))
     environment = (("SPARK_LOCAL_IP", "127.0.0.1"), *path)
-    needs = ("java", jars, *([older] if path else []))
+    needs: tuple[str | Path, ...] = ("java", jars, older) if path else ("java", jars)
     return Client(f"pyspark-{version}", f"Spark {version}", command, needs, environment)
 
 
@@ -54,7 +54,7 @@ def rows_of(parts: list[list[dict[str, Any]]]) -> list[list[Row]]:
 
 
 class State(NamedTuple):
-    """Of a query: everything since it was started."""
+    """The state of a query: everything since it was started."""
 
     batches: list[list[Row]]
     active: bool
@@ -95,14 +95,14 @@ class Query:
         return self.wait_until(lambda state: len(state.rows) >= count, f"{count} rows are read")
 
     def wait_for_data(self) -> State:
-        """Until it has seen that there is nothing to read: it knows where it starts."""
+        """Waits until it has seen that there is nothing to read: it knows where it starts."""
         return self.wait_until(lambda state: state.status == "Waiting for data to arrive", "it waits for data")
 
     def wait_until_ended(self) -> State:
         return self.wait_until(lambda state: not state.active, "it has ended")
 
     def failure(self) -> str:
-        """What it ends with, in Spark's words."""
+        """Returns the error that it ends with, in Spark's words."""
         failure = self.wait_until_ended().failure
         assert failure is not None, "it ended, but did not fail"
         return failure
@@ -120,7 +120,7 @@ class Spark:
         return [row for task in self.tasks(**options) for row in task]
 
     def tasks(self, **options: Any) -> list[list[Row]]:
-        """The rows by the task that read them."""
+        """Returns the rows by the task that read them."""
         return rows_of(self.driver.ask("read", options=as_text(QUICK | options))["tasks"])
 
     def write(self, sql: str, **options: Any) -> None:
@@ -134,7 +134,7 @@ class Spark:
         sink: dict[str, Any] | None = None,
         **options: Any,
     ) -> Query:
-        """Without a sink the query keeps its batches; with one it writes these columns to Kafka."""
+        """Starts a query. Without a sink it keeps its batches; with one it writes these columns to Kafka."""
         query = Query(self.driver, f"{checkpoint}-{len(self.queries)}")
         self.queries.append(query)
         self.driver.ask(
@@ -149,7 +149,7 @@ class Spark:
         return query
 
     def run(self, checkpoint: Path, trigger: dict[str, Any] = AVAILABLE_NOW, **options: Any) -> State:
-        """A query that ends by itself."""
+        """Runs a query that ends by itself."""
         state = self.start(checkpoint, trigger, **options).wait_until_ended()
         assert state.failure is None, state.failure
         return state
@@ -168,7 +168,7 @@ def as_text(options: dict[str, Any]) -> dict[str, str]:
 
 
 def offsets(rows: Iterable[Row]) -> dict[int, list[int]]:
-    """The offsets read of each partition, in the order in which they came."""
+    """Returns the offsets read of each partition, in the order in which they came."""
     found: dict[int, list[int]] = {}
     for row in rows:
         found.setdefault(row.partition, []).append(row.offset)
@@ -193,7 +193,7 @@ class Topic:
         return self.writer.ask(op, topic=self.name, **fields)
 
     def write(self, count: int, partition: int = 0, *, timestamps: Iterable[int] | None = None) -> None:
-        """So many more, with these timestamps if they are named."""
+        """Writes so many more records, with these timestamps if they are named."""
         first = self.ends[partition]
         times = [None] * count if timestamps is None else list(timestamps)
         self.append([Record(value=b"%d" % (first + i), timestamp=times[i], partition=partition) for i in range(count)])
@@ -211,12 +211,12 @@ class Topic:
         assert self.ask("delete_records", partition=partition, before=offset) == {"low_watermark": offset}
 
     def offsets(self, partition: int = 0) -> tuple[int, int]:
-        """The first one, and the next to be written."""
+        """Returns the first offset, and the next to be written."""
         found = self.writer.offsets(self.name, partition=partition)
         return found["beginning"], found["end"]
 
     def read(self, count: int, partitions: Iterable[int] = (0,)) -> list[Record]:
-        """The first records, as another client reads them."""
+        """Reads the first records with another client."""
         # librdkafka looks for a beginning half a second long.
         return self.writer.consume(self.name, count, partitions=partitions, start={"offset": 0})
 

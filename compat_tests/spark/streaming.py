@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from compat_tests.groups import eventually
-from compat_tests.harness import Driver
+from compat_tests.harness.driver import Driver
+from compat_tests.harness.groups import eventually
 from compat_tests.spark.reading import RANGES, TIMES, Range, by_partition, compacted, options_of
 from compat_tests.spark.session import EARLIEST, QUERY_SECONDS, NewTopic, Spark, Topic, offsets
 
@@ -18,7 +18,7 @@ def test_what_is_available_is_read_in_batches_and_a_restart_goes_on_behind_it(
     topic = new_topic(2)
     topic.write(6, 0)
     topic.write(3, 1)
-    settings = {"subscribe": topic.name, **EARLIEST, "maxOffsetsPerTrigger": 3}
+    settings: dict[str, Any] = {"subscribe": topic.name, **EARLIEST, "maxOffsetsPerTrigger": 3}
     first = spark.run(tmp_path, **settings)
     # Each partition gives in proportion to what it has.
     assert [offsets(batch) for batch in first.batches] == [
@@ -106,7 +106,7 @@ def test_new_partitions_and_new_topics_are_read_from_their_beginning(
 def test_a_batch_waits_until_enough_has_come(spark: Spark, new_topic: NewTopic, tmp_path: Path) -> None:
     topic = new_topic()
     topic.write(1)
-    settings = {"subscribe": topic.name, "minOffsetsPerTrigger": 4, **EARLIEST}
+    settings: dict[str, Any] = {"subscribe": topic.name, "minOffsetsPerTrigger": 4, **EARLIEST}
     patient = spark.start(tmp_path / "patient", maxTriggerDelay="15m", **settings)
     patient.wait_for_rows(1)  # the first batch does not wait
     topic.write(3)
@@ -146,7 +146,7 @@ def test_a_continuous_query_copies_records_as_they_come(spark: Spark, new_topic:
 
 
 def committed(checkpoint: Path) -> Any:
-    """A continuous query reports no progress; its checkpoint says how far it is."""
+    """Returns how far a continuous query is: it reports no progress, but its checkpoint says."""
     epochs = [int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")]
     return json.loads((checkpoint / "offsets" / str(max(epochs))).read_text().splitlines()[-1]) if epochs else None
 
@@ -160,7 +160,7 @@ GROUPS = {
 
 @pytest.mark.parametrize(("options", "name"), GROUPS.values(), ids=GROUPS)
 def test_a_consumer_on_the_driver_is_the_only_member_of_its_group(
-    by_consumer: Spark, writer: Driver, new_topic: NewTopic, tmp_path: Path, options: dict[str, str], name: str
+    by_consumer: Spark, writer: Driver, new_topic: NewTopic, tmp_path: Path, options: dict[str, Any], name: str
 ) -> None:
     topic = new_topic(2)
     topic.write(2, 1)
@@ -180,7 +180,8 @@ def test_a_consumer_on_the_driver_is_the_only_member_of_its_group(
 
 def test_a_consumer_on_the_driver_finds_new_partitions(by_consumer: Spark, new_topic: NewTopic, tmp_path: Path) -> None:
     topic = new_topic()
-    query = by_consumer.start(tmp_path, subscribe=topic.name, **{"kafka.metadata.max.age.ms": 100})
+    options: dict[str, Any] = {"subscribe": topic.name, "kafka.metadata.max.age.ms": 100}
+    query = by_consumer.start(tmp_path, **options)
     query.wait_for_data()
     topic.grow(2)
     topic.write(2, 1)
@@ -191,6 +192,7 @@ def test_a_consumer_on_the_driver_finds_new_partitions(by_consumer: Spark, new_t
 def test_no_group_is_made_without_it(spark: Spark, writer: Driver, new_topic: NewTopic, tmp_path: Path) -> None:
     topic = new_topic()
     topic.write(1)
-    query = spark.start(tmp_path, subscribe=topic.name, **EARLIEST, **{"kafka.group.id": "nobody"})
+    options: dict[str, Any] = {"subscribe": topic.name, **EARLIEST, "kafka.group.id": "nobody"}
+    query = spark.start(tmp_path, **options)
     query.wait_for_rows(1)
     assert "nobody" not in [group["group"] for group in writer.ask("list_groups")["groups"]]

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from compat_tests.conftest import Restartable
-from compat_tests.harness import Driver, DriverError, Record
-from compat_tests.segments import COMPRESSIONS, compressions_in
+from compat_tests.harness.driver import Driver, DriverError, Record
+from compat_tests.harness.segments import COMPRESSIONS, compressions_in
 from compat_tests.spark.session import AVAILABLE_NOW, EARLIEST, NewTopic, Spark
 
 ROWS = """

@@ -21,11 +21,12 @@ CONFIGS = of(
     ask(f"--alter {READERS} --add-config consumer.session.timeout.ms=50000", "a group has its own"),
     ask(f"--describe {READERS}", "as it was set"),
     rarely("--describe --entity-type client-metrics", "there are none"),
-    ask("--describe --entity-type users", "quotas", not_served="DescribeClientQuotas"),
+    ask("--describe --entity-type clients", "quotas: there are none"),
+    rarely("--describe --entity-type users", "passwords", not_served="DescribeUserScramCredentials"),
     rarely(
         "--alter --entity-type users --entity-name u --add-config producer_byte_rate=1024",
         "a quota",
-        not_served="DescribeClientQuotas",
+        not_served="AlterClientQuotas",
     ),
     rarely(
         "--alter --entity-type users --entity-name u --add-config SCRAM-SHA-256=[password=p]",
@@ -78,19 +79,18 @@ REPLICAS = (
     *of(
         "reassign.ReassignPartitionsCommand",
         rarely("--generate --topics-to-move-json-file {files}/to-move.json --broker-list 1", "a plan"),
-        ask(f"--execute {FROM_FILE}", "replicas move", not_served="ListPartitionReassignments"),
-        rarely(f"--verify {FROM_FILE}", "did they", not_served="ListPartitionReassignments"),
-        rarely("--list", "do they", not_served="ListPartitionReassignments"),
+        ask(f"--execute {FROM_FILE}", "replicas move", not_served="AlterPartitionReassignments"),
+        rarely(f"--verify {FROM_FILE}", "did they"),
+        ask("--list", "do they"),
     ),
 )
 
 SECURITY = (
     *of(
         "AclCommand",
-        ask("--list", "who may do what", not_served="DescribeAcls"),
-        rarely(
-            "--add --allow-principal User:u --operation read --topic orders", "somebody may", not_served="DescribeAcls"
-        ),
+        ask("--list", "who may do what: nobody decides that", fails=True),
+        rarely("--add --allow-principal User:u --operation read --topic orders", "nor who else may", fails=True),
+        rarely("--remove --force --topic orders", "nor who no longer may", fails=True),
     ),
     *of(
         "DelegationTokenCommand",

@@ -27,7 +27,7 @@ class Invocation(NamedTuple):
     fails: bool = False
     """It is there to see how: the tool has to complain."""
     not_served: str = ""
-    """The API that it needs and Barnabas does not have (see not_served.py): then it has to say so."""
+    """The API that it needs and Barnabas does not have (see not_served.py): the tool has to report it."""
     own_process: bool = False
     """It ends its JVM, or does something when that ends."""
     until: str = ""

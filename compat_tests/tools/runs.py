@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from compat_tests.brokers import JVM_OPTIONS, KAFKA_LIBS, Broker, close_pipes, end, kafka_tool
-from compat_tests.harness import Driver
-from compat_tests.not_served import APIS_NOT_SERVED, FEATURES_NOT_SERVED
+from compat_tests.harness.driver import Driver
+from compat_tests.harness.not_served import APIS_NOT_SERVED, FEATURES_NOT_SERVED, SINCE_KAFKA_4_4
 from compat_tests.tools.invocation import Invocation
 
 # In this order: a pattern, and what stands for everything that matches.
@@ -43,7 +43,7 @@ class Said(NamedTuple):
 
     @property
     def is_failure(self) -> bool:
-        """Not every tool that fails says so in its exit code."""
+        """Says whether a tool failed: not every tool says so in its exit code."""
         return self.code != 0 or re.search(r"Error|Exception", self.printed + self.complained) is not None
 
 
@@ -95,7 +95,7 @@ class Side:
 
 
 def run_until(pattern: str, main_class: str, arguments: list[str]) -> Said:
-    """A tool in a process of its own, up to the line that matches."""
+    """Runs a tool in a process of its own, up to the line that matches."""
     command = ["java", *JVM_OPTIONS, "-cp", f"{KAFKA_LIBS}/*", main_class, *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     alarm = threading.Timer(SECONDS, process.kill)  # which ends the lines below
@@ -115,9 +115,11 @@ def run_until(pattern: str, main_class: str, arguments: list[str]) -> Said:
 
 
 def without_what_is_not_served(said: Said) -> Said:
-    """What Kafka says, as it would say it of a broker without the APIs and features in not_served.py."""
+    """What Kafka says, as it would say it of a broker with and without the APIs and features in not_served.py."""
 
     def api(line: re.Match[str]) -> str:
+        if newer := SINCE_KAFKA_4_4.get(line[2]):
+            return re.sub(r": (\d+) to \d+", rf": \1 to {newer[-1]}", line[0])
         return f"{line[1]}: UNSUPPORTED" if line[2] in APIS_NOT_SERVED else line[0]
 
     printed = re.sub(r"((\w+)\(\d+\)): \d.*?\](?=,|$)", api, said.printed, flags=re.MULTILINE)
@@ -126,7 +128,7 @@ def without_what_is_not_served(said: Said) -> Said:
 
 
 def is_refusal(said: Said, api: str) -> bool:
-    """The tool told its user that the broker does not have this API, or no coordinator of transactions."""
+    """Says whether the tool reported that the broker does not have this API, or no coordinator of transactions."""
     constant = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", api).upper()
     words = IN_OTHER_WORDS.get(api, rf"The node does not support {constant}\b")
     return re.search(words, said.printed + said.complained) is not None

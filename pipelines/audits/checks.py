@@ -58,29 +58,29 @@ def _figures(number: int, span: range, rows: list[Row]) -> PartitionFigures:
 # ---- gaps
 
 LOOKED_AT = 500
-"""Gaps, and batches in them, that the broker is asked about: some seconds."""
+"""How many gaps, and batches in them, the broker is asked about: this takes some seconds."""
 MARKERS_IN_A_ROW = 10
-"""As many transactions as may well end one after the other, with no record between."""
+"""How many transactions may end one after the other, with no record between them."""
 
 LOST = (
-    "The topic is not compacted, so each offset should have a record or a transaction's marker. The broker gives out "
-    "neither: these are lost, or unreadable."
+    "The topic is not compacted, so each offset should have a record or a transaction's marker. The broker returns "
+    "neither: these records are lost, or cannot be read."
 )
 MARKER = (
-    "Each commit or abort of a transaction takes one offset, and no reader is shown it. If nobody should write here in "
-    "transactions, --strict makes this a finding."
+    "Each commit or abort of a transaction takes one offset, which no reader sees. If no transaction should write "
+    "here, --strict reports this as a finding."
 )
 NOT_LOOKED_AT = (
-    f"Transactions leave such gaps, but there are too many to look at each: only the {LOOKED_AT} longest were. "
-    "--strict makes this a finding."
+    f"Transactions leave such gaps, but there are too many to check them all: only the {LOOKED_AT} longest were. "
+    "--strict reports this as a finding."
 )
 CANNOT_TELL = (
     "Each commit or abort of a transaction takes one offset, and an archive does not tell it from a lost record. If "
-    "nobody writes here in transactions, records are missing: --strict makes this a finding."
+    "no transaction writes here, records are missing: --strict reports this as a finding."
 )
 MANY_IN_A_ROW = (
-    f"More than {MARKERS_IN_A_ROW} in a row: hardly the markers of transactions. They were not archived, or were "
-    "removed since, unless the topic was compacted."
+    f"More than {MARKERS_IN_A_ROW} in a row: these are hardly markers of transactions. They were not archived, or were "
+    "removed later, unless the topic was compacted."
 )
 
 
@@ -109,7 +109,8 @@ def gaps(side: Side, figures: list[PartitionFigures], *, strict: bool, committed
 
 
 def _missing_ranges(side: Side, numbers: list[int]) -> DataFrame:
-    """from_offset, to_offset, offsets; the end of each partition's span stands in for a record behind the last one."""
+    """Returns from_offset, to_offset, offsets; the end of each partition's span stands in for a record after the
+    last."""
     ends = side.frame.sparkSession.createDataFrame(
         [(number, side.spans[number].stop) for number in numbers], "partition int, offset long"
     )
@@ -161,7 +162,7 @@ def _topic_gaps(looked_at: list[tuple[Row, int | None]], total: int, *, strict: 
 
 
 def _archive_gaps(gaps: list[Row], total: int, many: int, *, strict: bool) -> list[Finding]:
-    """An archive does not say what stood at an offset: only many in a row can be told from markers."""
+    """Reports gaps of an archive, which does not say what was at an offset: only long gaps cannot be markers."""
     long = [gap for gap in gaps if gap["offsets"] > MARKERS_IN_A_ROW]
     short = [gap for gap in gaps if gap["offsets"] <= MARKERS_IN_A_ROW]
     findings = []
@@ -179,7 +180,7 @@ def _maybe_note(title: str, meaning: str, count: int, gaps: list[Row], strict: b
 # ---- duplicates
 
 REPEATED = (
-    "Key, value, headers and timestamp are the same, in the same partition: what a producer without idempotence leaves "
+    "Key, value, headers and timestamp are the same, in the same partition: a producer without idempotence leaves this "
     "when it tries again. --id-field or --id-header tells it from equal events of one millisecond."
 )
 EQUAL = (
@@ -192,14 +193,14 @@ def offsets_twice(side: Side) -> list[Finding]:
     if not side.is_archive:
         return []  # a log has one record at an offset
     meaning = "An archive must hold each offset once: files were copied into it, or written by something else."
-    return _repeated(side.frame, ["partition", "offset"], "records at an offset that has one already", meaning)
+    return _repeated(side.frame, ["partition", "offset"], "records at an offset that already has one", meaning)
 
 
 def duplicates(side: Side, figures: list[PartitionFigures], by_id: str | None) -> list[Finding]:
     if by_id is not None:
-        meaning = f"The same {by_id} stands in several records: somebody sent something again."
+        meaning = f"Several records have the same {by_id}: something was sent again."
         known = side.frame.filter(F.col("id").isNotNull())
-        return _repeated(known, ["id"], f"records with a {by_id} that was there already", meaning)
+        return _repeated(known, ["id"], f"records with a {by_id} that an earlier record has", meaning)
     columns = ["partition", "time_ms", "key_hash", "value_hash", "headers_hash"]
     by_producer = side.frame.filter(~F.col("broker_time"))
     keyed = by_producer.filter(F.col("key_hash").isNotNull())
@@ -209,8 +210,8 @@ def duplicates(side: Side, figures: list[PartitionFigures], by_id: str | None) -
         title = "records without a key that equal another"
         findings += [replace(each, is_note=True) for each in _repeated(keyless, columns, title, EQUAL)]
     if any(each.records_with_broker_time for each in figures):
-        meaning = "A record that is sent again gets a new timestamp from the broker: name --id-field or --id-header."
-        title = "duplicates cannot be told by the broker's timestamps"
+        meaning = "A record that is sent again gets a new timestamp from the broker: give --id-field or --id-header."
+        title = "duplicates cannot be recognized by the broker's timestamps"
         findings.append(Finding("duplicates", title, meaning, is_note=True))
     return findings
 

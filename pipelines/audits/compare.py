@@ -1,4 +1,4 @@
-"""A topic and its copy, record by record."""
+"""Compares a topic and its copy, record by record."""
 
 from typing import NamedTuple
 
@@ -21,19 +21,19 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "missing": Kind("records that are not in the copy", "They were not copied, or were removed from the copy since."),
+    "missing": Kind("records that are not in the copy", "They were not copied, or were removed from the copy later."),
     "behind": Kind(
-        "records at the end that are not in the copy", "The copy is not finished, or nobody writes it any more."
+        "records at the end that are not in the copy", "The copy is not finished, or nothing writes to it any more."
     ),
     "extra": Kind("records that are only in the copy", "Something else wrote to it, or records were copied twice."),
     "older": Kind(
-        "records that are only in the copy", "They are older than all that the topic still holds.", is_note=True
+        "records that are only in the copy", "They are older than all records that the topic still holds.", is_note=True
     ),
     "moved": Kind("records in another partition of the copy", "Their order within their key may have changed."),
     "key": Kind("records with another key in the copy", "They were changed, or are not the same records."),
     "value": Kind("records with another value in the copy", "They were changed, or are not the same records."),
     "headers": Kind("records with other headers in the copy", "Headers were lost, added or changed on the way."),
-    "order": Kind("records in another order in the copy", "They stand behind one that the topic has after them."),
+    "order": Kind("records in another order in the copy", "They come after a record that follows them in the topic."),
     "time": Kind(
         "records with another timestamp in the copy",
         "Spark's Kafka sink cannot set timestamps: a copy that it wrote has the time of copying.",
@@ -43,7 +43,8 @@ KINDS = {
 
 
 def compare(source: Side, copy: Side, match: str) -> tuple[list[Finding], str]:
-    """What differs, and how records were matched: where both ways can be, the one that finds less is right."""
+    """Returns what differs, and how records were matched: if both ways are possible, the one that finds less is
+    right."""
     kinds: Kinds = {}
     matched, notes = BY_OFFSETS, list[Finding]()
     if match != "content":
@@ -65,12 +66,13 @@ def _wrong(kinds: Kinds) -> int:
 
 
 def _partition_counts(source: Side, copy: Side) -> list[Finding]:
-    """An archive knows of a partition only if it has records of it: it may have fewer than its topic."""
+    """Compares the numbers of partitions. An archive has only partitions with records: fewer than its topic,
+    perhaps."""
     unlike = source.spans.keys() - copy.spans.keys() if source.is_archive else len(source.spans) != len(copy.spans)
     if copy.is_archive or not unlike:
         return []
     title = f"the topic has {len(source.spans)} partitions, the copy {len(copy.spans)}"
-    return [Finding("copy", title, "Producers that choose by key put new records elsewhere in the copy.")]
+    return [Finding("copy", title, "Producers that choose the partition by key put new records elsewhere in the copy.")]
 
 
 def _by_offsets(source: Side, copy: Side) -> Kinds:

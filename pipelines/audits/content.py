@@ -1,4 +1,4 @@
-"""Compares a topic with a copy whose offsets are others: the nth record of a content is the nth of it in the copy."""
+"""Compares a topic with a copy that has other offsets: the nth record of a content is the nth of it in the copy."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ ROUNDS = (("partition", "whole"), ("partition", "content"), ("content",))
 
 
 def by_content(source: Side, copy: Side) -> tuple[Kinds, list[Finding]]:
-    """What differs, and by how much the offsets do."""
+    """Returns what differs, and by how much the offsets do."""
     # Counted from the end where the topic has lost its beginning: the copy may still have it.
     from_end = any(span.start > 0 for span in source.spans.values())
     ours, theirs = _with_content(columns(source, ""), ""), _with_content(columns(copy, "copy_"), "copy_")
@@ -48,7 +48,7 @@ def _with_content(rows: DataFrame, prefix: str) -> DataFrame:
 
 
 def _pairs(ours: DataFrame, theirs: DataFrame, by: tuple[str, ...], from_end: bool) -> DataFrame:
-    """Each record of both sides once: with its counterpart, or with nulls."""
+    """Returns each record of both sides once: with its counterpart, or with nulls."""
 
     def numbered(rows: DataFrame, prefix: str) -> DataFrame:
         place, offset = F.col(f"{prefix}partition"), F.col(f"{prefix}offset")
@@ -94,7 +94,7 @@ def _kinds_of_rest(rest: DataFrame, shifts: dict[int, Row]) -> DataFrame:
 
 
 def _shifts(pairs: DataFrame) -> dict[int, Row]:
-    """By partition: how far the copy's offsets are from the topic's, and where the pairs begin and end."""
+    """Returns by partition how far the copy's offsets are from the topic's, and where the pairs begin and end."""
     shift = F.col("copy_offset") - F.col("offset")
     found = pairs.groupBy("partition").agg(
         F.max("offset").alias("last"),

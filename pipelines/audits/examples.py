@@ -38,7 +38,7 @@ def _example(row: Row) -> dict[str, Any]:
 
 
 def key_text(key: bytes | None) -> str | None:
-    """As people know it if it is text, in hex if not; the beginning of a long one."""
+    """Shows a key as text if it is text, in hex if not, and only the beginning of a long one."""
     if key is None:
         return None
     raw, more = bytes(key), "…" if len(key) == KEY_PREFIX_BYTES else ""

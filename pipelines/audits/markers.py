@@ -1,7 +1,7 @@
-"""What stands at offsets that have no record: the marker of a transaction, or nothing.
+"""Finds out what is at offsets that have no record: the marker of a transaction, or nothing.
 
-No consumer is shown a marker, but its position moves past one. A consumer that gets one batch at a time is put on the
-offset: if it comes out behind it without a record, there was a marker; if it gets a later record, there was nothing.
+No consumer sees a marker, but its position moves past one. A consumer that gets one batch at a time is put on the
+offset: if it comes out after it without a record, there was a marker; if it gets a later record, there was nothing.
 """
 
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ from pyspark.sql import SparkSession
 from barnabas.pipelines.shared.explain import SPARK_ERRORS, explain
 
 TIMEOUT_MS = 15_000
-# Less than any batch has: a broker gives out one all the same, and not the next.
+# Less than any batch has: a broker returns one all the same, and not the next.
 ONE_BATCH = {"max.partition.fetch.bytes": "1", "fetch.max.bytes": "1", "fetch.min.bytes": "1"}
 OWN = {"enable.auto.commit": "false", "auto.offset.reset": "earliest", "isolation.level": "read_uncommitted"}
 
 
 class Markers:
-    """Looks at up to `limit` batches of a topic. Close it, or use it as a context manager."""
+    """Inspects up to `limit` batches of a topic. Close it, or use it as a context manager."""
 
     def __init__(self, spark: SparkSession, settings: Mapping[str, str], topic: str, limit: int) -> None:
         jvm: Any = spark._jvm
@@ -47,7 +47,7 @@ class Markers:
         self._consumer.close(self._jvm.java.time.Duration.ofSeconds(5))
 
     def count(self, partition: int, offsets: range) -> int | None:
-        """How many of the offsets, which have no records, have a marker. None if that would take too long."""
+        """Returns how many of the offsets, which have no records, have a marker; None if that would take too long."""
         try:
             place = self._jvm.org.apache.kafka.common.TopicPartition(self._topic, partition)
             self._consumer.assign([place])

@@ -1,4 +1,4 @@
-"""Whether records of a key are in order: by their timestamps, or by a number that they carry."""
+"""Checks whether records of a key are in order: by their timestamps, or by a number that they carry."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -12,11 +12,11 @@ from barnabas.pipelines.audits.report import Finding, PartitionFigures, time_tex
 
 
 def timestamps_going_back(side: Side, figures: list[PartitionFigures], tolerance: timedelta) -> list[Finding]:
-    """Of a key, or of a partition if the broker made them: records of different keys may well cross."""
+    """Compares timestamps within a key, or within a partition if the broker set them: keys may well overlap."""
     keyed = side.frame.filter(F.col("key_hash").isNotNull() & ~F.col("broker_time"))
     limit = round(tolerance.total_seconds() * 1000)
     meaning = (
-        "A later record of the key says that it is older: producers with different clocks, or a detour on the way."
+        "A later record of the key has an older timestamp: producers with different clocks, or a detour on the way."
     )
     findings = _going_back(keyed, ["partition", "key_hash"], limit, "timestamps of a key that go back", meaning)
     if any(each.records_with_broker_time for each in figures):
@@ -60,7 +60,7 @@ def sequences(side: Side, field: str) -> list[Finding]:
 
 
 def _compared_with_before(rows: DataFrame, group: list[str], column: str, kind: Callable[[Column], Column]) -> Kinds:
-    """By kind: how many records differ so from the record before them in their group, and the first of them."""
+    """Returns by kind how many records differ from the record before them in their group, and the first of them."""
     before = F.lag(column).over(Window.partitionBy(*group).orderBy("offset"))
     rows = rows.withColumn("before", before).withColumn("kind", kind(F.col("before")))
     wrong = rows.filter(F.col("kind").isNotNull()).select(

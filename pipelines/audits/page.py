@@ -1,4 +1,4 @@
-"""A report as one HTML page that needs nothing but itself: no script, no font, no network."""
+"""Writes a report as one HTML page that needs no other file: no script, no font, no network."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ def _figures(report: Report) -> str:
 
 
 def _round_span(times: Sequence[int]) -> int:
-    """To a unit of which there are at least two."""
+    """Shows a span in a unit of which it has at least two."""
     span = max(times, default=0) - min(times, default=0)
     unit = next((unit for unit in (86_400_000, 3_600_000, 60_000, 1000) if span >= 2 * unit), 1)
     return round(span / unit) * unit
@@ -143,7 +143,7 @@ def _sizes(report: Report) -> str:
         )
         for each in report.size_steps
     ]
-    return plots.histogram("Record sizes", bars, _number, "records", "bytes of a record, from … on (each bar doubles)")
+    return plots.histogram("Record sizes", bars, _number, "records", "bytes of a record, at least … (each bar doubles)")
 
 
 def _keys(report: Report) -> str:

@@ -18,7 +18,7 @@ def differ(column: str) -> Column:
 
 
 def of_partition(numbers: dict[int, int], column: str, default: int) -> Column:
-    """The number of the partition that the column names."""
+    """Returns the number of the partition that the column names."""
     if not numbers:
         return F.lit(default)
     table = F.create_map(*(F.lit(each) for pair in numbers.items() for each in pair))
@@ -26,7 +26,7 @@ def of_partition(numbers: dict[int, int], column: str, default: int) -> Column:
 
 
 def counted(rows: DataFrame) -> Kinds:
-    """`rows` have a `kind`, or null if nothing differs."""
+    """Counts `rows` by their `kind`, which is null if nothing differs."""
     shown = rows.filter(F.col("kind").isNotNull()).select(
         "kind",
         F.coalesce("partition", "copy_partition").alias("partition"),

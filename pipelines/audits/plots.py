@@ -30,7 +30,7 @@ def svg(title: str, width: int, height: float, *parts: str) -> str:
 
 
 def steps(largest: float, *, binary: bool = False, wanted: int = 4) -> list[float]:
-    """0 and some round numbers, the last not below `largest`; round in KiB or MiB for bytes."""
+    """Returns 0 and some round numbers, the last not below `largest`; round in KiB or MiB for bytes."""
     unit = 1024.0 ** int(math.log(largest, 1024)) if binary and largest >= 1 else 1.0
     rough = max(largest / unit, 1e-9) / wanted
     power = 10.0 ** math.floor(math.log10(rough))
@@ -66,7 +66,7 @@ def _column(x: float, width: float, value: float, top: float, hint: str) -> str:
 def over_time(
     title: str, values: dict[int, float], interval_ms: int, text: Text, unit: str, *, binary: bool = False
 ) -> str:
-    """A bar for each interval from the first to the last; those without records are empty."""
+    """Draws a bar for each interval from the first to the last; intervals without records are empty."""
     first, last = min(values), max(values)
     count = (last - first) // interval_ms + 1
     marks = steps(max(values.values()), binary=binary)
@@ -121,7 +121,7 @@ def histogram(title: str, bars: Sequence[Bar], text: Text, unit: str, axis: str)
 
 
 def by_name(title: str, bars: Sequence[Bar], text: Text, *, width: int = NARROW) -> str:
-    """Lying bars, each with its name before it and its value behind it."""
+    """Draws horizontal bars, each with its name before it and its value after it."""
     row, names = 24, width // 4
     largest = max((bar.value for bar in bars), default=0) or 1
     room = names // 7
@@ -140,7 +140,7 @@ def by_name(title: str, bars: Sequence[Bar], text: Text, *, width: int = NARROW)
 
 
 def grid(title: str, cells: dict[tuple[int, int], float], names: dict[int, str], interval_ms: int, text: Text) -> str:
-    """A row for each partition, a column for each interval; the darker, the more."""
+    """Draws a row for each partition and a column for each interval; the darker, the more."""
     starts = [start for start, _ in cells]
     first, count = min(starts), (max(starts) - min(starts)) // interval_ms + 1
     largest = max(cells.values()) or 1
@@ -168,7 +168,7 @@ def grid(title: str, cells: dict[tuple[int, int], float], names: dict[int, str],
 
 
 def moment_text(ms: int, interval_ms: int, *, whole: bool = False) -> str:
-    """As exact as the interval asks for."""
+    """Shows a time as exactly as the interval requires."""
     try:
         moment = datetime.fromtimestamp(ms / 1000, UTC)
     except (ValueError, OverflowError, OSError):

@@ -13,8 +13,8 @@ from barnabas.pipelines.parquet.archive_log import ArchiveLog
 from barnabas.pipelines.shared.cluster import Cluster
 from barnabas.pipelines.shared.explain import innermost
 from barnabas.pipelines.shared.failure import Failure
-from barnabas.pipelines.shared.files import Files
-from barnabas.pipelines.shared.folder import folder_of
+from barnabas.pipelines.shared.files.file_system import Files
+from barnabas.pipelines.shared.files.folder import folder_of
 from barnabas.pipelines.shared.kafka_rows import read_rows
 
 KEY_PREFIX_BYTES = 48
@@ -23,12 +23,12 @@ ARCHIVE_COLUMNS = {"key", "value", "headers", "partition", "offset", "timestamp"
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """One of the two things that may be compared."""
+    """One of the two sides of a comparison."""
 
     name: str
     frame: DataFrame
     spans: dict[int, range]
-    """By partition: the offsets that were looked at."""
+    """The offsets that were checked, by partition."""
     policy: str = "delete"
     topic: str = ""
     settings: Mapping[str, str] | None = None
@@ -66,9 +66,7 @@ def topic_side(spark: SparkSession, settings: Mapping[str, str], topic: str, par
     with Cluster(spark, dict(settings)) as cluster:
         found = cluster.topics([topic], configs=False)
         if topic not in found:
-            raise Failure(
-                f"{cluster.bootstrap_servers} has no topic {topic}: look at its name again (`barnabas topics list`)"
-            )
+            raise Failure(f"{cluster.bootstrap_servers} has no topic {topic}: check its name (`barnabas topics list`)")
         spans = topic_spans(cluster, topic, part)
         policy = cluster.effective_configs([topic], ["cleanup.policy"])[topic].get("cleanup.policy", "delete")
         name = f"{topic} at {cluster.bootstrap_servers}"
@@ -96,7 +94,7 @@ def topic_spans(cluster: Cluster, topic: str, part: Range) -> dict[int, range]:
         until = _of(cluster.offsets_at([topic], part.until_ms))
     for number in (*_named(part.starting, topic), *_named(part.ending, topic)):
         if number not in begin:
-            raise Failure(f"{topic} has no partition {number}")
+            raise Failure(f"{topic} has no partition {number}: correct the offsets that you gave")
     there = {number: range(begin[number], end[number]) for number in sorted(begin)}
     return _wanted(there, since, until, topic, part)
 
@@ -104,7 +102,7 @@ def topic_spans(cluster: Cluster, topic: str, part: Range) -> dict[int, range]:
 def _wanted(
     there: Mapping[int, range], since: Mapping[int, int], until: Mapping[int, int], topic: str, part: Range
 ) -> dict[int, range]:
-    """The offsets of each partition that are looked at: none, if they would end before they begin."""
+    """Returns the offsets of each partition to check: none, if they would end before they begin."""
     if part.spans is not None:
         return {number: _inside(part.spans.get(number, range(0)), span) for number, span in there.items()}
     first, last = {**since, **_named(part.starting, topic)}, {**until, **_named(part.ending, topic)}
@@ -132,12 +130,12 @@ def _named(text: str, topic: str) -> dict[int, int]:
         return {}
     offsets = json.loads(text)
     if topic not in offsets:
-        raise Failure(f"{text} names no offsets of {topic}")
+        raise Failure(f"{text} names no offsets of {topic}: add them")
     return {int(number): offset for number, offset in offsets[topic].items()}
 
 
 def archive_side(spark: SparkSession, folder: str, topic: str, part: Range, extras: Extras) -> Side:
-    """What any reader of Parquet files finds, by the names of folders and nothing else."""
+    """Reads what any reader of Parquet files finds, by the names of folders and nothing else."""
     files = Files(spark, folder)
     path = files.path(f"topic={topic}")
     if not files.exists(path):
@@ -150,7 +148,10 @@ def archive_side(spark: SparkSession, folder: str, topic: str, part: Range, extr
     except AnalysisException as error:
         raise Failure(f"{path} holds no archive of {topic}: {innermost(error)}") from error
     if missing := ARCHIVE_COLUMNS - set(rows.columns):
-        raise Failure(f"{path} is not an archive: it has no column {', '.join(sorted(missing))}")
+        raise Failure(
+            f"{path} is not an archive, it has no column {', '.join(sorted(missing))}: name the --output of the "
+            "archive job"
+        )
     spans = _archive_spans(rows, topic, part)
     # A partition at a time, because offsets of others say nothing.
     looked_at = [
@@ -163,7 +164,7 @@ def archive_side(spark: SparkSession, folder: str, topic: str, part: Range, extr
 
 
 def _is_archived(files: Files, topic: str) -> bool:
-    """An archive has a folder of a topic from its first record on, and knows of the topic before."""
+    """Says whether an archive knows the topic: it has no folder of the topic before the first record."""
     latest = ArchiveLog(folder_of(files)).latest()
     return latest is not None and topic in latest.state.topics
 
@@ -190,7 +191,7 @@ def _archive_spans(rows: DataFrame, topic: str, part: Range) -> dict[int, range]
 
 
 def _reduced(rows: DataFrame, extras: Extras) -> DataFrame:
-    """Some hundred bytes of a record at most, however large it is: this is what is kept while checks run."""
+    """Reduces a record to a few hundred bytes at most, however large it is: these are kept while checks run."""
     headers_bytes = F.aggregate(
         F.col("headers"),
         F.lit(0),

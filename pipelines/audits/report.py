@@ -10,7 +10,7 @@ from barnabas.pipelines.shared.progress import plural
 
 EXAMPLES = 10
 ROWS_MAX = 50
-"""So many partitions are listed on a terminal."""
+"""How many partitions are listed on a terminal."""
 BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -107,7 +107,7 @@ class Report:
 
     @property
     def imbalance(self) -> float:
-        """The largest partition's bytes, as a multiple of the mean."""
+        """Returns the bytes of the largest partition, as a multiple of the mean."""
         return max(each.bytes for each in self.partitions) * len(self.partitions) / self.bytes if self.bytes else 1.0
 
     def as_json(self) -> str:
@@ -130,7 +130,7 @@ def as_text(report: Report) -> str:
 
 def verdict(report: Report) -> str:
     if not report.problems:
-        return f"All well: {plural(report.records, 'record')} looked at."
+        return f"No problems: {plural(report.records, 'record')} checked."
     return f"{plural(len(report.problems), 'finding')} in {plural(report.records, 'record')}."
 
 
@@ -170,7 +170,7 @@ def _key_lines(report: Report) -> list[str]:
 
 
 def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
-    """The first column to the left if it is text, all others to the right."""
+    """Aligns the first column to the left if it is text, all others to the right."""
     rows = list(rows)
     widths = [max(len(row[n]) for row in [head, *rows]) for n in range(len(head))]
 

@@ -21,19 +21,19 @@ INTERVALS_MS = (
 )
 INTERVALS_MAX = 120
 PARTITIONS_MAX = 64
-"""So many partitions are shown over time by themselves, the largest; the rest is one row."""
+"""How many partitions, the largest, have a row of their own over time; the rest share one."""
 
 PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 SPREAD = (
     "Records of one key have an order only within a partition. Partitions were added, or producers choose them "
-    "differently: librdkafka and Kafka's Java client do, unless they are told not to."
+    "differently: librdkafka and Kafka's Java client do, unless they are configured not to."
 )
 # Everything but one record in a thousand at each end: one timestamp of 1970 must not flatten the plot.
 TIME_ENDS = (0.001, 0.999)
 
 
 def describe_sizes(side: Side, report: Report) -> tuple[int, int]:
-    """Also tells between which times nearly all records lie."""
+    """Describes sizes, and returns the times between which nearly all records lie."""
     total = side.frame.agg(
         F.min("bytes").alias("min"),
         F.percentile_approx("bytes", list(PERCENTILES.values()), 1000).alias("percentiles"),
@@ -103,7 +103,7 @@ def _shown(partitions: list[PartitionFigures]) -> list[int]:
 
 
 def interval_ms(span_ms: int) -> int:
-    """The shortest of the usual lengths that cuts the span into no more pieces than can be told apart."""
+    """Returns the shortest of the usual lengths that divides the span into few enough pieces to distinguish."""
     for length in INTERVALS_MS:
         if span_ms / length <= INTERVALS_MAX:
             return length

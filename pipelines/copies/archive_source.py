@@ -12,7 +12,7 @@ from barnabas.pipelines.copies.restore_options import Part
 from barnabas.pipelines.parquet.archive_log import ArchivedFile
 from barnabas.pipelines.shared.explain import SPARK_ERRORS, explain
 from barnabas.pipelines.shared.failure import Failure
-from barnabas.pipelines.shared.folder import Folder
+from barnabas.pipelines.shared.files.folder import Folder
 from barnabas.pipelines.shared.kafka_rows import TopicPartition
 from barnabas.pipelines.shared.progress import plural
 
@@ -46,7 +46,7 @@ class ArchiveSource:
         *,
         timestamp_header: str | None,
     ) -> None:
-        """`topic` is the target's name."""
+        """Takes the target's name as `topic`."""
         self.spark = spark
         self.archive = archive
         self.files = [file for file in files if part.may_hold(file.path)]
@@ -56,7 +56,7 @@ class ArchiveSource:
         self.spans = {partition: part.offsets(partition, span) for partition, span in _archived(self.files).items()}
 
     def leave_out_missing(self, *, fail: bool) -> int:
-        """Whole days may have been removed from the archive. Returns how many records were in such files."""
+        """Leaves out files that were removed with whole days, and returns how many records they had."""
         chosen = [file for file in self.files if _overlap(file, self.spans[file.partition])]
         missing = {file.path: file.records for file in chosen if not self.archive.exists(file.path)}
         if missing and fail:
@@ -87,7 +87,7 @@ class ArchiveSource:
         return False
 
     def chosen(self) -> dict[int, Chosen]:
-        """By partition; those of which nothing is chosen are left out."""
+        """Returns what is chosen by partition, without partitions of which nothing is."""
         found = [(file.partition, file.first_offset, file.last_offset, file.records) for file in self._whole(True)]
         if rest := self._whole(False):
             rows = self._records(self.spans, rest).groupBy("partition")
@@ -107,7 +107,7 @@ class ArchiveSource:
         return [file for file in self.files if self._is_whole(file) == whole]
 
     def _is_whole(self, file: ArchivedFile) -> bool:
-        """Whether all its records are chosen, so that the log tells what is in it."""
+        """Says whether all its records are chosen, so that the log tells what is in it."""
         timeless = self.part.from_time is None and self.part.to_time is None
         span = self.spans[file.partition]
         return timeless and file.first_offset in span and file.last_offset in span
@@ -132,7 +132,7 @@ class ArchiveSource:
 
 
 def _archived(files: Iterable[ArchivedFile]) -> dict[int, range]:
-    """The offsets of each partition, from the first to the last."""
+    """Returns the offsets of each partition, from the first to the last."""
     found: dict[int, range] = {}
     for file in files:
         known = found.get(file.partition, range(file.first_offset, file.last_offset + 1))

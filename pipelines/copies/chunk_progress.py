@@ -1,4 +1,4 @@
-"""Tells of chunks as other jobs tell of Spark's micro-batches."""
+"""Reports chunks as other jobs report Spark's micro-batches."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ class ChunkProgress(Progress):
 
     @contextmanager
     def chunk_runs(self) -> Iterator[None]:
-        """A chunk that takes long is seen to live."""
+        """Shows that a long chunk is still running."""
         self._chunk_began = time.monotonic()
         done = threading.Event()
 
@@ -39,7 +39,7 @@ class ChunkProgress(Progress):
     def chunk_done(
         self, records: int, next_offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
     ) -> None:
-        """`next_offsets`: where the next chunk begins; `ends`: where the last one will end."""
+        """Reports a chunk; the next one begins at `next_offsets`, the last one will end at `ends`."""
         self.batch_done(self._number, Counts(records, records))
         took_ms = int((time.monotonic() - self._chunk_began) * 1000)
         source = {"endOffset": _by_topic(next_offsets), "latestOffset": _by_topic(ends)}

@@ -1,6 +1,6 @@
-"""Which records of the source a target partition already holds, found by comparing contents.
+"""Finds the records of the source that a target partition already holds, by comparing contents.
 
-A run that died leaves the first records of its chunk behind it, in order: a producer that is idempotent, waits for all
+A run that died leaves the first records of its chunk there, in order: a producer that is idempotent, waits for all
 acknowledgements and is never started twice leaves nothing else. That is not taken on trust: the records are compared.
 
 Frames here have the columns topic, partition, offset, key, value and headers.
@@ -35,7 +35,7 @@ class Cut(NamedTuple):
 
 
 class Mismatch(Exception):
-    """The target holds something else than the source, from this offset of the target on."""
+    """The target holds another record than the source, from this offset of the target on."""
 
     def __init__(self, topic: str, partition: int, offset: int) -> None:
         super().__init__(topic, partition, offset)
@@ -51,7 +51,7 @@ class Unclear(Exception):
 
 
 def fingerprint() -> Column:
-    """Of key, value and headers. The hash passes over nulls, so whether there is one is hashed too."""
+    """Hashes key, value and headers. The hash ignores nulls, so whether there is one is hashed too."""
     headers = F.transform(
         F.coalesce("headers", F.expr("array()")),
         lambda header: F.struct(header["key"], header["value"].isNull(), header["value"]),
@@ -62,7 +62,7 @@ def fingerprint() -> Column:
 def next_offsets(
     source: DataFrame, target: DataFrame, spans: Mapping[TopicPartition, range]
 ) -> dict[TopicPartition, int]:
-    """The source offset behind the records that the target has, by target partition.
+    """Returns the source offset after the records that the target has, by target partition.
 
     The target's offsets in a span hold the first records of the source, one by one. Offsets without a record (the
     target was compacted or cut) count all the same.
@@ -77,7 +77,7 @@ def next_offsets(
 
 
 def _matched(source: DataFrame, target: DataFrame, spans: Mapping[TopicPartition, range]) -> DataFrame:
-    """By topic and partition: how many records of the source were looked at (rows), the offset of the last one (last),
+    """Returns by topic and partition: how many records of the source were read (rows), the offset of the last (last),
     and the first index at which the target has another one (wrong, or null). All of it after a single shuffle.
     """
     columns = ("topic", "partition", "offset", fingerprint().alias("fingerprint"))
@@ -99,7 +99,7 @@ def _matched(source: DataFrame, target: DataFrame, spans: Mapping[TopicPartition
 
 
 def _looked_up(numbers: Mapping[TopicPartition, int]) -> Column:
-    """The number of the row's topic and partition."""
+    """Returns the number of the row's topic and partition."""
     pairs = (
         (F.lit(f"{topic}-{partition}"), F.lit(number).cast("long")) for (topic, partition), number in numbers.items()
     )
@@ -109,16 +109,17 @@ def _looked_up(numbers: Mapping[TopicPartition, int]) -> Column:
 def next_offsets_if_compacted(
     source: DataFrame, target: DataFrame, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int | None]:
-    """The same for sources that were compacted since; None where the target has all that is left of the source."""
+    """Returns the same for sources that were compacted since; None where the target has all that is left of the
+    source."""
     rows, held = _collected(source), _collected(target)  # a chunk at most
-    return {key: behind_those_held(rows.get(key, ()), held.get(key, ())) for key in partitions}
+    return {key: after_those_held(rows.get(key, ()), held.get(key, ())) for key in partitions}
 
 
-def behind_those_held(source: Iterable[Row], target: Iterable[Row]) -> int | None:
-    """What is left of the source is a part of what the target got, in the same order.
+def after_those_held(source: Iterable[Row], target: Iterable[Row]) -> int | None:
+    """Returns the offset of the first record that the target lacks; None if the target has them all.
 
-    So its records are looked for one after the other, and the first that is not found was not written. None if the
-    target has them all. If the target was compacted too, the record may have been written and be gone: then it is
+    What is left of the source is a part of what the target got, in the same order. So its records are searched for one
+    after the other. If the target was compacted too, the record may have been written and removed: then it is
     written again, with all that follow, and each key ends with the same value.
     """
     indexes: dict[int, list[int]] = {}
@@ -137,12 +138,12 @@ def behind_those_held(source: Iterable[Row], target: Iterable[Row]) -> int | Non
 def next_offsets_if_cut(
     source: DataFrame, target: DataFrame, spans: Mapping[TopicPartition, range], cuts: Mapping[TopicPartition, Cut]
 ) -> dict[TopicPartition, int]:
-    """The same for sources that have lost their beginning since."""
+    """Returns the same for sources that have lost their beginning since."""
     rows, held = _collected(source), _collected(target)  # a chunk at most
     found = {}
     for key, span in spans.items():
         there = {row.offset: row.fingerprint for row in held.get(key, ())}
-        possible = behind_the_cut(rows.get(key, []), [there.get(offset) for offset in span], cuts[key])
+        possible = after_the_cut(rows.get(key, []), [there.get(offset) for offset in span], cuts[key])
         if not possible:
             raise Mismatch(*key, span[min(cuts[key].gone, len(span) - 1)])
         if len(possible) > 1:
@@ -151,12 +152,12 @@ def next_offsets_if_cut(
     return found
 
 
-def behind_the_cut(left: Sequence[Row], held: Sequence[int | None], cut: Cut) -> list[int]:
-    """The last records that the target holds are the first that are left of the source; those before them are gone.
+def after_the_cut(left: Sequence[Row], held: Sequence[int | None], cut: Cut) -> list[int]:
+    """Returns the source offset to continue with; none if nothing fits, two if there is more than one way.
 
-    How many are gone is told by the offsets, if each had a record. Transactions take offsets of their own: where what
-    is left shows this, it is laid against the target's end. Returns the source offset to go on with; none if nothing
-    fits, two if there is more than one way. `held` has None for records that the target has no more.
+    The last records that the target holds are the first that are left of the source; those before them are gone. The
+    offsets tell how many are gone, if each had a record. Transactions take offsets of their own: where what is left
+    shows this, it is compared with the target's end. `held` has None for records that the target no longer has.
     """
 
     def fits(gone: int) -> bool:

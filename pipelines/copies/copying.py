@@ -14,16 +14,16 @@ Chunk = Mapping[TopicPartition, range]
 
 class Source(Protocol):
     def rows(self, chunk: Chunk) -> DataFrame:
-        """topic and partition (the target's), offset (the source's), key, value, headers.
+        """Returns topic and partition (the target's), offset (the source's), key, value, headers.
 
         Records of one target partition lie in one Spark partition, by offset.
         """
 
     def begin_offsets(self, targets: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """The first source offsets that can still be read."""
+        """Returns the first source offsets that can still be read."""
 
     def is_compacted(self, topic: str) -> bool:
-        """Whether records in the middle may vanish from the source of this target topic."""
+        """Says whether records in the middle may vanish from the source of this target topic."""
 
 
 class Target(NamedTuple):
@@ -37,7 +37,7 @@ class Target(NamedTuple):
 
 
 def next_chunk(next_offsets: Mapping[TopicPartition, int], until: Mapping[TopicPartition, int], limit: int) -> Chunk:
-    """What is left up to `until`; if that is more than `limit` offsets, every partition gets its share."""
+    """Returns what is left up to `until`; if that is more than `limit` offsets, every partition gets its share."""
     left = {key: until[key] - offset for key, offset in next_offsets.items() if until.get(key, 0) > offset}
     total = sum(left.values())
     if total > limit:

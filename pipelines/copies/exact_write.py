@@ -3,13 +3,13 @@
 Kafka's protocol has transactions for this; Spark's sink does not use them. What it has is an idempotent producer, and
 a partition that one task writes in order. So, for each chunk:
 
-1. The target must end where the last chunk left it; else somebody else writes there, and this stops.
-2. The state says which source offsets are about to be written behind which target offsets. It is durable first.
+1. The target must end where the last chunk left it; otherwise something else writes there, and this stops.
+2. The state says which source offsets are about to be written after which target offsets. It is durable first.
 3. One task per target partition writes the records, and is never started a second time.
 4. The target's ends must have moved by the number of records; then the state says so.
 
-A run that finds a chunk under way compares what the target has behind the noted ends with the source, and goes on
-behind it: what was written counts, not what was noted.
+A run that finds a chunk under way compares what the target has after the noted ends with the source, and continues on
+after it: what was written counts, not what was noted.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -30,7 +30,7 @@ CONFIGS = ("cleanup.policy", "max.message.bytes")
 
 
 class Beginning(NamedTuple):
-    """A source partition that is to be copied from its first offset on; until is where it ends now."""
+    """A source partition to copy from its first offset on; it ends at `until` now."""
 
     source: str
     source_id: str
@@ -77,12 +77,13 @@ class ExactWriter:
         wanted = set(topics)
         ends = self.target.cluster.end_offsets(wanted)
         for key, place in self.state.places().items():
-            end = ends.get(key, 0)  # a topic that was made again may have fewer partitions
+            end = ends.get(key, 0)  # a topic that was created again may have fewer partitions
             if key[0] in wanted and end != place.end:
                 raise self._not_alone(key, end - place.end)
 
     def begin(self, new: Mapping[TopicPartition, Beginning], *, adopt: bool) -> None:
-        """With target partitions that the state does not know. They must be empty, or hold what was copied before."""
+        """Begins with target partitions that the state does not know. They must be empty, or hold what was copied
+        before."""
         names = {name for name, _ in new}
         if (held := self.held(new)) and not adopt:
             raise self.not_empty(held[0])
@@ -98,20 +99,20 @@ class ExactWriter:
         self.resume()
 
     def held(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Those of the target's partitions that hold records."""
+        """Returns those of the target's partitions that hold records."""
         wanted = list(partitions)
         names = {name for name, _ in wanted}
         begins, ends = self.target.cluster.begin_offsets(names), self.target.cluster.end_offsets(names)
         return [key for key in wanted if begins[key] != ends[key]]
 
     def adopt(self, until: Mapping[TopicPartition, int]) -> None:
-        """The checkpoint may be an old copy: what was written since is known by its contents."""
+        """Recognizes by its contents what was written after the checkpoint, which may be an old copy."""
         places = {key: place for key, place in self.state.places().items() if key in until}
         ends = self.target.cluster.end_offsets({topic for topic, _ in places})
         self._compare({key: until[key] for key, place in places.items() if ends[key] > place.end})
 
     def _compare(self, until: Mapping[TopicPartition, int]) -> None:
-        """Goes on behind what the target has, as if a run had died while it wrote up to these source offsets."""
+        """Continues after what the target has, as if a run had died while it wrote up to these source offsets."""
         if until:
             self._save(replace(self.state, writing=until))
             self.resume()
@@ -139,7 +140,7 @@ class ExactWriter:
         self.state = state
 
     def _check(self, chunk: Chunk, written: Mapping[TopicPartition, int]) -> None:
-        """The source's records are counted only where offsets without a record may explain a difference."""
+        """Counts the source's records only where offsets without a record may explain a difference."""
         unclear = {key: span for key, span in chunk.items() if written[key] != len(span)}
         if not unclear:
             return
@@ -156,32 +157,33 @@ class ExactWriter:
 
     def not_empty(self, key: TopicPartition) -> Failure:
         return Failure(
-            f"{self.target.name(key)} holds records that this job knows nothing of. If they are what it would write"
-            " (the checkpoint is lost), run with --adopt; else choose another name for the topic, or delete it"
+            f"{self.target.name(key)} holds records that this job did not write. If they are what it would write"
+            " (the checkpoint is lost), run with --adopt; otherwise choose another name for the topic, or delete it"
         )
 
     def _not_alone(self, key: TopicPartition, surplus: int) -> Failure:
         advice = self.advice(key[0])
         if surplus > 0:
             return Failure(
-                f"{self.target.name(key)} has {surplus} records more than this job wrote: somebody else writes there,"
-                f" or the checkpoint {self.states.folder.uri()} is an old copy (then run with --adopt). Else {advice}"
+                f"{self.target.name(key)} has {surplus} more records than this job wrote: something else writes there,"
+                f" or the checkpoint {self.states.folder.uri()} is an old copy (then run with --adopt);"
+                f" otherwise {advice}"
             )
         return Failure(
-            f"{self.target.name(key)} has {-surplus} records less than this job wrote: the cluster lost them, or the"
-            f" topic was made again; {advice}"
+            f"{self.target.name(key)} has {-surplus} fewer records than this job wrote: the cluster lost them, or the"
+            f" topic was created again; {advice}"
         )
 
     def _not_ours(self, mismatch: Mismatch) -> Failure:
         where = self.target.name((mismatch.topic, mismatch.partition))
         return Failure(
-            f"offset {mismatch.offset} of {where} holds something else than this job would have written there: somebody"
-            f" else writes to the topic; {self.advice(mismatch.topic)}"
+            f"offset {mismatch.offset} of {where} holds another record than this job would have written there:"
+            f" something else writes to the topic; {self.advice(mismatch.topic)}"
         )
 
     def _not_clear(self, unclear: Unclear) -> Failure:
         where = self.target.name((unclear.topic, unclear.partition))
         return Failure(
-            f"the records of {where} repeat themselves, and the source has lost some of them since: how far the last"
-            f" run came cannot be told; {self.advice(unclear.topic)}"
+            f"the records of {where} repeat themselves, and the source has lost some of them since then: how far the"
+            f" last run came cannot be determined; {self.advice(unclear.topic)}"
         )

@@ -10,16 +10,16 @@ def planned(mirror: Mirror, starting_offsets: str, *, fail_on_data_loss: bool) -
     """Lines to print. Raises Failure if the mirror could not begin."""
     sight = mirror.look()
     if not sight.sources:
-        yield "no topic matches yet; topics that do are copied when they appear"
+        yield "no topic matches so far; topics that match are copied when they appear"
     new = mirror.new_partitions(sight, starting_offsets)
     mirror.require_empty(sight, new)
     if mirror.state.writing:
-        yield "the last run died while it wrote: what the target has will be compared with the source first"
+        yield "the last run died while it wrote: the target's records will be compared with the source's first"
     elif not mirror.adopt:
         mirror.writer.require_alone(name for name in mirror.state.topics if name in sight.sources)
     mirror.skip_lost(sight, fail=fail_on_data_loss)
     if mirror.lost_offsets:
-        yield f"{mirror.lost_offsets:,} offsets are gone from the source and will be left out"
+        yield f"{mirror.lost_offsets:,} offsets were deleted from the source and will be left out"
     next_offsets = {key: place.next for key, place in mirror.state.places().items() if key in sight.ends}
     next_offsets |= {key: beginning.first for key, beginning in new.items()}
     for name, source in sight.sources.items():
@@ -38,5 +38,5 @@ def _there(mirror: Mirror, name: str, sight: Sight) -> str:
     if target.partitions < source.partitions:
         return f"gets {source.partitions - target.partitions} more partitions"
     if mirror.adopt:
-        return "what it has there will be compared first"
-    return "goes on" if name in mirror.state.topics else "is there already, and empty"
+        return "its records there will be compared first"
+    return "goes on" if name in mirror.state.topics else "exists already, and is empty"

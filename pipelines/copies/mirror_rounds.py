@@ -1,4 +1,4 @@
-"""One round of a mirror: look at both clusters, make the target fit, copy a chunk."""
+"""Runs one round of a mirror: looks at both clusters, prepares the target, copies a chunk."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -41,7 +41,7 @@ class Mirror:
         *,
         adopt: bool,
     ) -> None:
-        """`find_topics`: the source topics to copy, by name at the target."""
+        """Takes `find_topics`, which returns the source topics to copy, by name at the target."""
         self.writer = writer
         self.source = source
         self.new_topics = new_topics
@@ -109,7 +109,7 @@ class Mirror:
             raise self.writer.not_empty(held[0])
 
     def skip_lost(self, sight: Sight, *, fail: bool) -> None:
-        """Retention at the source may have been faster than this mirror."""
+        """Skips what retention deleted at the source before this mirror copied it, or raises Failure."""
         places = self.state.places()
         begins = {key: found.begin for key, found in sight.ends.items()}
         lost = {key: range(place.next, begins.get(key, 0)) for key, place in places.items()}
@@ -121,7 +121,7 @@ class Mirror:
             raise Failure(
                 f"{self.source.names[topic]}-{partition} at {self.source.cluster.bootstrap_servers} has lost offsets"
                 f" {span.start} to {span.stop - 1} before they were copied (retention, or records were deleted):"
-                " run with --fail-on-data-loss false to go on without them"
+                " run with --fail-on-data-loss false to continue without them"
             )
         self.lost_offsets += sum(len(each) for each in lost.values())
         self.writer.state = self.state.moved({key: Place(each.stop, places[key].end) for key, each in lost.items()})
@@ -130,7 +130,7 @@ class Mirror:
         return next_chunk({key: place.next for key, place in self.state.places().items()}, until, limit)
 
     def resume(self) -> None:
-        """Goes on behind what the run before this one wrote, if it died; or behind all that is there, to adopt it."""
+        """Continues after what the previous run wrote, if it died; or after all that is there, to adopt it."""
         sight = self.look()
         self._leave_deleted({name for name, _ in self.state.writing} - set(sight.sources))
         self.writer.resume()
@@ -138,13 +138,14 @@ class Mirror:
             self.writer.adopt({key: ends.end for key, ends in sight.ends.items()})
 
     def _leave_deleted(self, names: set[str]) -> None:
-        """These were being copied when the last run died. Those that were deleted since cannot be compared any more."""
+        """Forgets topics that the last run was copying when it died and that were deleted since: nothing is left to
+        compare."""
         there = self.source.cluster.topics({self.state.topics[name].source for name in names}, configs=False)
         for name in names:
             if self.state.topics[name].source in there:
                 raise Failure(
                     f"{self.state.topics[name].source} was being copied when the last run died, and now it is not one"
-                    f" of the topics to copy; to go on without it, run with --start-over {name}"
+                    f" of the topics to copy; to continue without it, run with --start-over {name}"
                 )
         writing = {key: until for key, until in self.state.writing.items() if key[0] not in names}
         self.writer.state = replace(self.state, writing=writing)
@@ -159,9 +160,9 @@ def _require_same(name: str, known: TopicState, source: Topic, target: Topic | N
         raise Failure(f"{name} is the copy of {known.source} so far, not of {source.name}: undo the change of names")
     if known.source_id != source.id or source.partitions < len(known.places):
         raise Failure(
-            f"{source.name} was deleted at the source and made again; to copy the new one, {start_over(name)}"
+            f"{source.name} was deleted at the source and created again; to copy the new one, {start_over(name)}"
         )
     if target is None:
         raise Failure(f"{name} was deleted at the target; to copy it again, run with --start-over {name}")
     if known.target_id != target.id:
-        raise Failure(f"{name} was deleted at the target and made again; to copy it again, {start_over(name)}")
+        raise Failure(f"{name} was deleted at the target and created again; to copy it again, {start_over(name)}")

@@ -1,4 +1,4 @@
-"""The topics of a mirror: what they are called at the target, and how they come into being there."""
+"""The topics of a mirror: their names at the target, and how they are created there."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -28,14 +28,20 @@ class Names(NamedTuple):
         return self.renamed.get(source, self.prefix + source)
 
     def by_target(self, sources: Iterable[str]) -> dict[str, str]:
-        """Source topics by their names at the target."""
+        """Returns source topics by their names at the target."""
         found: dict[str, str] = {}
         for source in sources:
             target = self.at_target(source)
             if not LEGAL_NAME.fullmatch(target):
-                raise Failure(f"{source} would be called {target!r} at the target, which is no name for a topic")
+                raise Failure(
+                    f"{source} would be called {target!r} at the target, which is not a valid name: choose"
+                    " another with --rename"
+                )
             if target in found:
-                raise Failure(f"{found[target]} and {source} would both be called {target} at the target: --rename one")
+                raise Failure(
+                    f"{found[target]} and {source} would both be called {target} at the target: give one another"
+                    " name with --rename"
+                )
             found[target] = source
         return found
 
@@ -62,10 +68,10 @@ class NewTopics(NamedTuple):
 
 
 def require_no_loop(names: Mapping[str, str], is_read: Callable[[str], bool]) -> None:
-    """A mirror within one cluster must not read what it writes. `names`: source topics by their copies."""
+    """Refuses a mirror within one cluster that would read what it writes. `names` are source topics by their copies."""
     for name, topic in names.items():
         if is_read(name):
             raise Failure(
                 f"source and target are the same cluster, and {topic} would be copied to {name}, which is read as well:"
-                " give a --prefix or --rename that leads out of the topics that are read"
+                " choose a --prefix or --rename whose names the job does not read"
             )

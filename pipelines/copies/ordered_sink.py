@@ -1,6 +1,6 @@
 """Spark's Kafka sink, held to one promise: whatever goes wrong, a target partition has the first records, in order.
 
-The producer must not give up a record and go on with the next, and no task may run a second time. What a broker would
+The producer must not drop a record and continue with the next, and no task may run a second time. What a broker would
 refuse is refused here, before it is sent: the producer has sent later records by the time it hears of a refusal.
 """
 
@@ -57,10 +57,12 @@ OPEN, CLOSE = "⟦", "⟧"
 
 
 def sink_settings(settings: Mapping[str, str], timeout: timedelta) -> dict[str, str]:
-    """`settings` say how to reach the cluster and what else the user wants; `timeout`, how long it may be away."""
+    """Returns the sink's options: `settings` reach the cluster and are the user's; `timeout` bounds the wait for it."""
     for key, value in FIXED.items():
         if settings.get(key, value) != value:
-            raise Failure(f"{key.removeprefix('kafka.')} must be {value}: records would be lost or doubled otherwise")
+            raise Failure(
+                f"{key.removeprefix('kafka.')} must be {value}: otherwise records would be lost or written twice"
+            )
     timeout_ms = str(min(int(timeout.total_seconds() * 1000), MAX_MS))
     # The producer refuses to begin if one request may take longer than the delivery of its records.
     request_ms = str(min(int(timeout_ms) // 2, REQUEST_TIMEOUT_MS))
@@ -73,7 +75,7 @@ def sink_settings(settings: Mapping[str, str], timeout: timedelta) -> dict[str, 
 
 
 def write_in_order(rows: DataFrame, settings: Mapping[str, str], configs: Mapping[str, Mapping[str, str]]) -> None:
-    """Each Spark partition of `rows` in its order; `configs` are those in force for each topic."""
+    """Writes each Spark partition of `rows` in its order; `configs` are those in force for each topic."""
     guarded = rows.where(_guard(configs, settings["kafka.compression.type"])).select(
         "topic", "partition", "key", "value", "headers"
     )
@@ -84,14 +86,14 @@ def write_in_order(rows: DataFrame, settings: Mapping[str, str], configs: Mappin
 
 
 def with_timestamp_header(rows: DataFrame, name: str) -> DataFrame:
-    """Adds the timestamp behind the other headers, in milliseconds since 1970, as text."""
+    """Adds the timestamp after the other headers, in milliseconds since 1970, as text."""
     value = F.unix_millis("timestamp").cast("string").cast("binary")
     added = F.array(F.struct(F.lit(name).alias("key"), value.alias("value")))
     return rows.withColumn("headers", F.when(F.col("headers").isNull(), added).otherwise(F.concat("headers", added)))
 
 
 def _guard(configs: Mapping[str, Mapping[str, str]], compression: str) -> Column:
-    """True, or an error."""
+    """Returns an expression that is true, or raises an error."""
     first_attempt = F.expr("reflect('java.lang.Thread', 'currentThread')").rlike(FIRST_ATTEMPT)
     compacted = [topic for topic, found in configs.items() if "compact" in found.get("cleanup.policy", "")]
     limit = _limit({topic: int(found["max.message.bytes"]) for topic, found in configs.items()})
@@ -100,7 +102,7 @@ def _guard(configs: Mapping[str, Mapping[str, str]], compression: str) -> Column
     return (
         F.when(
             ~first_attempt,
-            _error(F.lit("Spark began a task again, which would write records twice: run the job again")),
+            _error(F.lit("Spark started a task again, which would write records twice: run the job again")),
         )
         .when(
             F.col("topic").isin(compacted) & F.col("key").isNull(),
@@ -134,7 +136,7 @@ def _limit(bytes_by_topic: Mapping[str, int]) -> Column:
 
 
 def _size_bytes() -> Column:
-    """Of a batch that holds nothing but this record, as brokers measure it."""
+    """Returns the size of a batch that holds nothing but this record, as brokers measure it."""
     headers = F.coalesce("headers", F.expr("array()"))
     of_headers = F.aggregate(
         headers, F.lit(0), lambda sum_, header: sum_ + _field_bytes(header["key"]) + _field_bytes(header["value"])

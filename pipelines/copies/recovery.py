@@ -1,4 +1,4 @@
-"""How far a run came that died while it wrote: told by the target's contents."""
+"""Finds out by the target's contents how far a run came that died while it wrote."""
 
 import time
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from barnabas.pipelines.shared.failure import Failure
 from barnabas.pipelines.shared.kafka_rows import TopicPartition, read_rows
 
 SETTLED_S = 1.0
-"""So long must the target's ends stand still: the last requests of a dead run may still be on their way."""
+"""How long the target's ends must stand still: the last requests of a dead run may still be on their way."""
 SETTLE_TIMEOUT_S = 60.0
 
 
@@ -25,7 +25,7 @@ def settled_ends(target: Target, topics: set[str]) -> dict[TopicPartition, int]:
         if ends == before:
             return ends
     where = f"{', '.join(sorted(topics))} at {target.cluster.bootstrap_servers}"
-    raise Failure(f"somebody writes to {where} right now: end that run, or wait for it")
+    raise Failure(f"something is writing to {where}: end that run, or wait for it")
 
 
 class Recovery:
@@ -37,10 +37,8 @@ class Recovery:
         self.writing = state.writing
 
     def reached(self, grown: Chunk) -> dict[TopicPartition, int]:
-        """The source offsets behind what the target holds in these spans of its own offsets.
-
-        Raises Mismatch, or Unclear.
-        """
+        """Returns the source offsets after what the target holds in these spans of its own. Raises Mismatch, or
+        Unclear."""
         begins = self.source.begin_offsets(grown)
         compacted = {key: span for key, span in grown.items() if self.source.is_compacted(key[0])}
         cut = {key: span for key, span in grown.items() if begins[key] > self.places[key].next and key not in compacted}

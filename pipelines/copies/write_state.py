@@ -1,13 +1,13 @@
-"""What a copying job knows about its target, written down before and after every chunk."""
+"""What a copying job knows about its target, saved before and after every chunk."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from barnabas.pipelines.shared.commit_log import CommitLog
 from barnabas.pipelines.shared.failure import Failure
-from barnabas.pipelines.shared.folder import Folder
+from barnabas.pipelines.shared.files.commit_log import CommitLog
+from barnabas.pipelines.shared.files.folder import Folder
 from barnabas.pipelines.shared.kafka_rows import TopicPartition
 
 KEPT = 10
@@ -15,7 +15,7 @@ KEPT = 10
 
 
 class Place(NamedTuple):
-    """How far one target partition is: the source offset to go on with, and where the target ended then."""
+    """The position of one target partition: the source offset to continue with, and where the target ended then."""
 
     next: int
     end: int
@@ -23,7 +23,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class TopicState:
-    """One target topic. The ids tell a topic from a later one of the same name."""
+    """One target topic. The ids distinguish a topic from a later one of the same name."""
 
     source: str
     source_id: str
@@ -43,7 +43,7 @@ class State:
         return {(name, number): place for name, topic in self.topics.items() for number, place in topic.places.items()}
 
     def moved(self, places: Mapping[TopicPartition, Place]) -> "State":
-        """These partitions are elsewhere, and nothing is being written any more."""
+        """Returns the state with these partitions at other places, and nothing being written."""
         by_topic: dict[str, dict[int, Place]] = {}
         for (name, number), place in places.items():
             by_topic.setdefault(name, {})[number] = place
@@ -55,7 +55,7 @@ class State:
 
 
 class StateLog:
-    """The newest state below a checkpoint. Of two runs that would go on from it, one is refused."""
+    """The newest state below a checkpoint. Of two runs that would continue from it, one is refused."""
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
@@ -64,12 +64,12 @@ class StateLog:
 
     @property
     def is_new(self) -> bool:
-        """No run has come as far as to save a state."""
+        """Says whether no run has saved a state so far."""
         return self._number == 0
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Where the file system has locks, a second run is refused at once."""
+        """Refuses a second run at once, where the file system has locks."""
         try:
             lock = self.folder.lock("state/lock")
         except BlockingIOError:
@@ -95,7 +95,7 @@ class StateLog:
         self._log.drop(before=self._number - KEPT)
 
     def _taken(self) -> Failure:
-        return Failure(f"another run works with the checkpoint {self.folder.uri()}: end it, or name another checkpoint")
+        return Failure(f"another run uses the checkpoint {self.folder.uri()}: end it, or name another checkpoint")
 
 
 def _to_json(state: State) -> dict[str, Any]:

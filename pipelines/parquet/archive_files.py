@@ -5,14 +5,14 @@ from pyspark.sql import functions as F
 
 from barnabas.pipelines.parquet.archive_log import ArchivedFile
 
-COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4_raw", "none")
 FOLDERS = {"day": {"date": "yyyy-MM-dd"}, "hour": {"date": "yyyy-MM-dd", "hour": "HH"}}
 
 COLUMNS = ("key", "value", "headers", "partition", "offset", "timestamp", "timestampType")
 
 
 def stage(batch: DataFrame, folder: str, *, partition_by: str, compression: str) -> int:
-    """The number of rows. Each task writes the range that it reads, in order, to its own files: nothing is shuffled."""
+    """Returns the number of rows. Each task writes the range that it reads, in order, to its own files, without a
+    shuffle."""
     # Spark's default for timestamps is INT96, which only Spark and its relatives still write.
     batch.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     batch.sparkSession.conf.set("spark.sql.session.timeZone", "UTC")
@@ -25,7 +25,7 @@ def stage(batch: DataFrame, folder: str, *, partition_by: str, compression: str)
 
 
 def staged_files(spark: SparkSession, folder: str, *, partition_by: str) -> tuple[ArchivedFile, ...]:
-    """What lies there now, with the name that each file gets in the archive."""
+    """Returns what the folder holds, with the name that each file gets in the archive."""
     rows = (
         spark.read.schema("partition INT, offset BIGINT")
         .option("recursiveFileLookup", "true")

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from barnabas.pipelines.shared.commit_log import CommitLog, Record
-from barnabas.pipelines.shared.folder import Folder
+from barnabas.pipelines.shared.files.commit_log import CommitLog, Record
+from barnabas.pipelines.shared.files.folder import Folder
 from barnabas.pipelines.shared.position import TopicState, merged, topics_from_json, topics_to_json
 
 COMMITS = "_archive/commits"
@@ -46,7 +46,7 @@ class State:
     files: int = 0
     size_bytes: int = 0
     lost: int = 0
-    """Offsets that were gone before they could be archived."""
+    """Offsets that were deleted before they could be archived."""
 
 
 class OffsetRange(NamedTuple):
@@ -54,7 +54,7 @@ class OffsetRange(NamedTuple):
     last_offset: int
     records: int
     next_offset: int
-    """Where the next commit goes on: behind last_offset, or behind offsets that hold no record."""
+    """Where the next commit continues: after last_offset, or after offsets that have no record."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Commit:
     state: State
 
     def ranges(self) -> dict[tuple[str, int], OffsetRange]:
-        """What this commit added, by topic and partition."""
+        """Returns what this commit added, by topic and partition."""
         found: dict[tuple[str, int], OffsetRange] = {}
         for file in self.files:
             key = (file.topic, file.partition)
@@ -93,7 +93,7 @@ class ArchiveLog:
         return None if record is None else _commit(record, _state(record["state"]))
 
     def commits(self) -> Iterator[Commit]:
-        """All of them, from the first on, without the commits of runs that only began."""
+        """Yields all commits, from the first on, without those of runs that only began."""
         state = State()
         for record in self._log.records():
             state = _advanced(state, record)
@@ -101,7 +101,7 @@ class ArchiveLog:
                 yield _commit(record, state)
 
     def settled(self, commit: Commit) -> bool:
-        """Whether all files of a commit are in their places. Those of every commit but the latest are."""
+        """Says whether all files of a commit are in their places. Those of every commit but the latest are."""
         return all(self.folder.exists(file.path) for file in commit.files)
 
     def append(
@@ -112,7 +112,8 @@ class ArchiveLog:
         topics: Mapping[str, TopicState],
         lost: int,
     ) -> Commit | None:
-        """The commit after `before`; `topics` holds those that changed. None if somebody else has written it."""
+        """Writes the commit after `before`; `topics` holds those that changed. Returns None if another run has written
+        it."""
         record = {
             "number": before.number + 1 if before else 1,
             "run": run,

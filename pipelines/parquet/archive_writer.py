@@ -3,7 +3,7 @@
 A batch is committed in four steps, and whatever dies between them is finished or forgotten by the next run:
 
 1. its files are written to a staging folder beside the archive, which no reader of the archive sees;
-2. a commit record names them, and the offset to go on with: from here on the batch is archived;
+2. a commit record names them, and the offset to continue with: from here on the batch is archived;
 3. each file is moved to its place: a reader sees more of the batch with every move, and nothing twice;
 4. the staging folder of the batch goes.
 """
@@ -13,7 +13,7 @@ import errno
 from barnabas.pipelines.parquet.archive_log import ArchivedFile, ArchiveLog, Commit, State
 from barnabas.pipelines.parquet.single_writer import Holder, SingleWriter
 from barnabas.pipelines.shared.failure import Failure
-from barnabas.pipelines.shared.folder import Folder
+from barnabas.pipelines.shared.files.folder import Folder
 from barnabas.pipelines.shared.position import Topics
 
 FOLD_EVERY = 100
@@ -34,7 +34,7 @@ class ArchiveWriter(SingleWriter):
         return self.state.topics
 
     def batch_staging(self) -> str:
-        """Where the next commit's files are prepared."""
+        """Returns where the next commit's files are prepared."""
         return f"{self.own_staging}/{self._next_number()}"
 
     def recover(self) -> None:
@@ -43,7 +43,7 @@ class ArchiveWriter(SingleWriter):
             self._settle(self._latest)
 
     def take_over(self, topics: Topics, lost: int) -> bool:
-        """The commit that says so has no files."""
+        """Takes over with a commit that has no files."""
         self._check_one_file_system()
         begun = self.log.append(self.run, self._latest, (), topics, lost)
         if begun is None:
@@ -57,7 +57,7 @@ class ArchiveWriter(SingleWriter):
         return Holder(latest.run, latest.number, latest.written) if latest else None
 
     def commit(self, files: tuple[ArchivedFile, ...], topics: Topics, lost: int) -> Commit:
-        """`staged` of each file is below `batch_staging()`."""
+        """Commits files; `staged` of each is below `batch_staging()`."""
         staged = self.batch_staging()
         self.folder.sync(f"{staged}/{file.staged}" for file in files)
         self._staging_is_needed = True
@@ -88,12 +88,12 @@ class ArchiveWriter(SingleWriter):
         except (FileNotFoundError, FileExistsError):
             if not self.folder.exists(target):  # else a run that took over has moved it in this moment
                 raise Failure(
-                    f"{target} is committed, but neither in {self.folder.uri()} nor at {source}: somebody has removed"
-                    " it; archive to another --output"
+                    f"{target} is committed, but neither in {self.folder.uri()} nor at {source}: it was removed;"
+                    " archive to another --output"
                 ) from None
 
     def _check_one_file_system(self) -> None:
-        """Found out by moving a file, because that is what has to work."""
+        """Moves a file, because that is what has to work."""
         probe, target = f"{self.own_staging}/probe", f"{self.own}/{self.run}.probe"
         try:
             self.folder.create(probe, "")

@@ -1,10 +1,10 @@
-"""Spark's checkpoint for a job that keeps its position elsewhere: made anew for each run, read but never believed."""
+"""Spark's checkpoint for a job that keeps its position elsewhere: created again for each run, and never relied on."""
 
 from pyspark.sql import SparkSession
 
 from barnabas.pipelines.shared.failure import Failure
-from barnabas.pipelines.shared.files import Files
-from barnabas.pipelines.shared.offset_log import batch_range
+from barnabas.pipelines.shared.files.file_system import Files
+from barnabas.pipelines.shared.files.offset_log import batch_range
 from barnabas.pipelines.shared.position import Offsets
 
 OWNER = "_owner"
@@ -12,7 +12,7 @@ OWNER = "_owner"
 
 class OwnCheckpoint:
     def __init__(self, spark: SparkSession, directory: str, owner: str) -> None:
-        """`owner`: the output whose position counts instead."""
+        """Takes as `owner` the output whose position counts instead."""
         self._files = Files(spark, directory)
         self._owner = owner
         self.uri = self._files.root
@@ -22,14 +22,14 @@ class OwnCheckpoint:
         if self._files.names(self.uri):
             if not self._files.exists(OWNER) or self._files.read_text(OWNER) != self._owner:
                 raise Failure(
-                    f"{self.uri} holds something else already: give this job a --checkpoint of its own, or none"
+                    f"{self.uri} already holds something else: give this job a --checkpoint of its own, or none"
                 )
             self.remove()
         self._files.make_directory(self.uri)
         self._files.write_text_atomically(OWNER, self._owner)
 
     def batch_ends(self, batch_id: int) -> Offsets:
-        """Where the running batch ends in each partition that it reads."""
+        """Returns where the running batch ends in each partition that it reads."""
         return {place: span.stop for place, span in batch_range(self._files, batch_id).spans.items()}
 
     def remove(self) -> None:

@@ -17,7 +17,7 @@ from barnabas.pipelines.shared.stream import run_stream
 
 STARTS = 3
 LOST = "offsets lost"
-"""The figure that counts what was gone before it was read."""
+"""The figure that counts offsets that were deleted before they were read."""
 
 
 class View(NamedTuple):
@@ -122,7 +122,7 @@ class PositionedStream:
             raise Failure(f"{self.writer.folder.uri()} cannot be written: {error.strerror}") from error
 
     def _explain(self) -> None:
-        """Raises what is behind a failure, if we know more about it than Spark does."""
+        """Raises the cause of a failure, if we know more about it than Spark does."""
         self.writer.check_alone()
         try:
             view = look(self.cluster, self.options)
@@ -135,10 +135,10 @@ class PositionedStream:
 
 
 def check_all_written(written: int, found: int, folder: str) -> None:
-    """A position moves only past rows that are there: executors may have written them to a disk of their own."""
+    """Requires that all rows are there before a position moves: executors may have written to disks of their own."""
     if written != found:
         raise Failure(
-            f"{written} rows were written to {folder}, {found} are there: it must be a folder that all executors share"
+            f"{written} rows were written to {folder}, {found} are there: name a folder that all executors share"
         )
 
 

@@ -12,13 +12,13 @@ from types import TracebackType
 from typing import IO, NamedTuple, Self
 
 from barnabas.pipelines.shared.failure import Failure
-from barnabas.pipelines.shared.folder import Folder
-from barnabas.pipelines.shared.output_marks import require_no_other_job
+from barnabas.pipelines.shared.files.folder import Folder
+from barnabas.pipelines.shared.files.output_marks import require_no_other_job
 from barnabas.pipelines.shared.position import Topics
 
 
 class Holder(NamedTuple):
-    """Who wrote the latest commit."""
+    """The run that wrote the latest commit."""
 
     run: str
     number: int
@@ -27,7 +27,7 @@ class Holder(NamedTuple):
 
 class SingleWriter(ABC):
     def __init__(self, folder: Folder, job: str) -> None:
-        """`job` names the output's own subfolder too: _archive, _table."""
+        """Takes as `job` a name that is also the output's own subfolder: _archive, _table."""
         self.folder = folder
         self.job = job
         self.own = f"_{job}"
@@ -46,7 +46,7 @@ class SingleWriter(ABC):
     @property
     @abstractmethod
     def topics(self) -> Topics:
-        """The position of the latest commit."""
+        """Returns the position of the latest commit."""
 
     @abstractmethod
     def recover(self) -> None:
@@ -54,7 +54,7 @@ class SingleWriter(ABC):
 
     @abstractmethod
     def take_over(self, topics: Topics, lost: int) -> bool:
-        """A commit from which on no other run can commit. False: recover again, somebody else did."""
+        """Writes a commit after which no other run can commit. Returns False if another run did: then recover again."""
 
     @abstractmethod
     def holder(self) -> Holder | None: ...
@@ -81,7 +81,7 @@ class SingleWriter(ABC):
                 self._lock.close()
 
     def _leave_no_trace_of_nothing(self) -> None:
-        """A run that failed before its first commit takes with it what it made to take hold of the folder."""
+        """Removes what a run that failed before its first commit created to lock the folder."""
         if self._lock is not None and self.folder.names(self.own) == ["lock"]:
             self.folder.remove(f"{self.own}/lock")
             self.folder.remove_empty(self.own)
@@ -97,7 +97,7 @@ class SingleWriter(ABC):
             )
 
     def check_unlocked(self) -> None:
-        """Leaves nothing behind."""
+        """Raises Failure if another run holds the folder; changes nothing."""
         require_no_other_job(self.folder, self.job)
         if self.folder.exists(f"{self.own}/lock") and (lock := self._locked()) is not None:
             lock.close()
@@ -107,7 +107,9 @@ class SingleWriter(ABC):
             return self.folder.lock(f"{self.own}/lock")
         except BlockingIOError:
             holder = self.folder.read(f"{self.own}/lock").strip() or "another process"
-            raise Failure(f"{self.folder.uri()} is being written by {holder}: one {self.job} job at a time") from None
+            raise Failure(
+                f"{self.folder.uri()} is being written by {holder}: run one {self.job} job at a time"
+            ) from None
         except OSError as error:
             raise Failure(f"{self.folder.uri()} cannot be written: {error.strerror}") from error
 

@@ -11,10 +11,10 @@ COLUMNS = ("key", "value", "headers", "partition", "offset", "timestamp")
 
 
 def merge(table: DataFrame | None, records: DataFrame, files: int) -> DataFrame:
-    """Without keys whose latest record has no value, and without records that have no key.
+    """Leaves out keys whose latest record has no value, and records that have no key.
 
     Within a partition the higher offset is later, whatever the timestamps say. A key is in two partitions if the topic
-    has grown, or if somebody partitions otherwise: then the later timestamp decides.
+    has grown, or if a producer partitions differently: then the later timestamp decides.
     """
     rows = records.where("key IS NOT NULL").select(*COLUMNS)
     if table is not None:

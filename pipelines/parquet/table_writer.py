@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from barnabas.pipelines.parquet.single_writer import Holder, SingleWriter
-from barnabas.pipelines.shared.commit_log import CommitLog, Record
-from barnabas.pipelines.shared.folder import Folder
+from barnabas.pipelines.shared.files.commit_log import CommitLog, Record
+from barnabas.pipelines.shared.files.folder import Folder
 from barnabas.pipelines.shared.position import Topics, merged, topics_from_json, topics_to_json
 
 COMMITS_KEPT = 10
@@ -24,7 +24,7 @@ COMMITS_KEPT = 10
 
 @dataclass(frozen=True)
 class Version:
-    """A commit: what the table is from there on."""
+    """A commit, which says what the table is from then on."""
 
     number: int = 0
     run: str = ""
@@ -34,7 +34,7 @@ class Version:
     rows: int = 0
     size_bytes: int = 0
     lost: int = 0
-    """Offsets that were gone before they could be read."""
+    """Offsets that were deleted before they could be read."""
     topics: Topics = field(default_factory=dict)
     kept: tuple[str, ...] = ()
     """Paths of the versions that are still there, the latest first."""
@@ -60,7 +60,7 @@ class TableWriter(SingleWriter):
         return self.latest.topics
 
     def next_path(self) -> str:
-        """Where the next version is written: no other run, dead or alive, writes there."""
+        """Returns where the next version is written: no other run, dead or alive, writes there."""
         return f"versions/v{self.latest.number + 1}"
 
     def read(self) -> Version:
@@ -83,7 +83,7 @@ class TableWriter(SingleWriter):
         return Holder(latest.run, latest.number, latest.written) if latest.number else None
 
     def commit(self, files: Sequence[str], topics: Topics, *, rows: int, size_bytes: int) -> None:
-        """`files` are those in `next_path()`."""
+        """Commits `files`, which are those in `next_path()`."""
         path = self.next_path()
         self.folder.sync(f"{path}/{name}" for name in files)
         kept = (path, *self.latest.kept)[: self.keep]
@@ -97,7 +97,7 @@ class TableWriter(SingleWriter):
         self._remove_old()
 
     def _append(self, version: Version) -> bool:
-        """As the next commit, of this run."""
+        """Appends it as the next commit, of this run."""
         written = datetime.now(UTC).isoformat(timespec="milliseconds")
         next_ = replace(version, number=self.latest.number + 1, run=self.run, written=written)
         if not self.log.append(next_.to_json()):

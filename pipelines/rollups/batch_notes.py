@@ -1,12 +1,12 @@
 """What Spark noted of a batch before it ran it: offsets, watermark and the time at which it was planned.
 
 The note stays as it is when the batch is run again, so that the windows are the same. A checkpoint that has lost it
-plans the batch anew, with other offsets: under the same number, but with other windows.
+plans the batch again with other offsets: the number is the same, the windows are not.
 """
 
 import hashlib
 
-from barnabas.pipelines.shared.folder import Folder
+from barnabas.pipelines.shared.files.folder import Folder
 
 DIGITS = 16
 
@@ -16,11 +16,11 @@ class BatchNotes:
         self.checkpoint = checkpoint
 
     def last(self) -> int:
-        """The newest batch that was planned; -1 if none was."""
+        """Returns the newest batch that was planned, or -1 if none was."""
         return max((int(name) for name in self.checkpoint.names("offsets") if name.isdecimal()), default=-1)
 
     def mark(self, batch_id: int) -> str | None:
-        """The same for the same note; None if Spark has removed it, as it does with old ones."""
+        """Returns a hash of the note, or None if Spark has removed the note, as it does with old ones."""
         try:
             note = self.checkpoint.read(f"offsets/{batch_id}")
         except FileNotFoundError:
@@ -28,7 +28,7 @@ class BatchNotes:
         return hashlib.sha256(note.encode()).hexdigest()[:DIGITS]
 
     def sync(self, batch_id: int) -> None:
-        """Spark leaves it to the operating system when its notes reach the disk."""
+        """Flushes the notes to the disk. Spark leaves that to the operating system."""
         wanted = {f"{prefix}{number}{suffix}" for number in (batch_id - 1, batch_id) for prefix, suffix in FILES}
         self.checkpoint.sync(f"offsets/{name}" for name in self.checkpoint.names("offsets") if name in wanted)
 

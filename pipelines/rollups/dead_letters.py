@@ -1,27 +1,20 @@
-"""What a batch could not use: records that do not parse are sent on with the reason, and late ones are counted.
-
-A streaming aggregation passes on windows and nothing else, so the records of a batch are read a second time here, with
-the offsets and the watermark that Spark noted for that batch.
-"""
+"""The records that a batch could not use: unreadable ones are sent on with the reason, late ones are counted."""
 
 from dataclasses import dataclass, field
 
-from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from barnabas.pipelines.rollups.events import EventFormat, parse
 from barnabas.pipelines.rollups.windows import Windows
-from barnabas.pipelines.shared.kafka_rows import read_rows
-from barnabas.pipelines.shared.offset_log import BatchRange
 
 LATE = "late: every window that it belongs to has been given out"
 PARTLY_LATE = "partly late"
+LETTER = ("key", "value", "headers", "topic", "partition", "offset")
 
 
 @dataclass
 class Unused:
-    """How many records of a batch were not used, by reason."""
+    """The number of records of a batch that were not used, by reason."""
 
     late: int = 0
     partly_late: int = 0
@@ -29,44 +22,45 @@ class Unused:
     unreadable: dict[str, int] = field(default_factory=dict)
 
 
+def with_letter(parsed: DataFrame, *, wanted: bool, late_too: bool) -> DataFrame:
+    """Returns the parsed records with a column `letter`: the whole record if it may become a dead letter, else null."""
+    letter = F.struct(*LETTER)
+    may_be_one = F.lit(wanted) & (F.lit(late_too) | F.col("reason").isNotNull())
+    return parsed.withColumn("letter", F.when(may_be_one, letter))
+
+
 @dataclass(frozen=True, kw_only=True)
 class DeadLetters:
-    spark: SparkSession
     settings: dict[str, str]
-    """How to reach the cluster, for Spark's source and sink."""
-    form: EventFormat
+    """How to reach the cluster, for Spark's sink."""
     windows: Windows
     topic: str | None
     late_too: bool = False
-    fail_on_data_loss: bool = True
 
-    def handle(self, batch: BatchRange) -> Unused:
-        if not batch.spans:
-            return Unused()
-        unused = self._unused(batch).persist(StorageLevel.MEMORY_AND_DISK)
+    def handle(self, records: DataFrame, watermark_ms: int) -> Unused:
+        """Counts what was not used of a batch's records, as `with_letter` made them, and sends the letters."""
+        unused = self._unused(records, watermark_ms)
+        if self.topic is not None:
+            unused = unused.persist()  # else both jobs below would read all records of the batch
         try:
             counts = {row["reason"]: row["count"] for row in unused.groupBy("reason").count().collect()}
             letters = [reason for reason in counts if self._is_letter(reason)]
             if self.topic is not None and letters:
-                self._send(unused.filter(F.col("reason").isin(letters)), self.topic)
+                self._send(unused.filter(F.col("reason").isin(letters)).select("reason", "letter.*"), self.topic)
         finally:
             unused.unpersist()
         return Unused(counts.pop(LATE, 0), counts.pop(PARTLY_LATE, 0), counts)
 
     def _is_letter(self, reason: str) -> bool:
-        """Partly late records are in the windows that were still open: they are not lost."""
+        """Returns whether records with this reason are sent. Partly late ones are counted in the windows still open."""
         return self.late_too if reason == LATE else reason != PARTLY_LATE
 
-    def _unused(self, batch: BatchRange) -> DataFrame:
-        records = read_rows(self.spark, self.settings, batch.spans, fail_on_data_loss=self.fail_on_data_loss)
-        watermark = F.lit(batch.late_watermark_ms * 1000)
+    def _unused(self, records: DataFrame, watermark_ms: int) -> DataFrame:
+        watermark = F.lit(watermark_ms * 1000)
         late = F.when(self.windows.last_end_micros() <= watermark, LATE).when(
             self.windows.first_end_micros() <= watermark, PARTLY_LATE
         )
-        parsed = parse(records, self.form).withColumn("reason", F.coalesce("reason", late))
-        return parsed.filter(F.col("reason").isNotNull()).select(
-            "reason", "key", "value", "headers", "topic", "partition", "offset"
-        )
+        return records.withColumn("reason", F.coalesce("reason", late)).filter(F.col("reason").isNotNull())
 
     def _send(self, letters: DataFrame, topic: str) -> None:
         headers = F.concat(

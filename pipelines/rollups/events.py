@@ -41,17 +41,17 @@ class EventField(NamedTuple):
 
 
 def event_field(text: str) -> EventField:
-    """user.id, or with a name of its own: customer=user.id."""
+    """Parses user.id, or customer=user.id, which gives the field a name of its own."""
     name, _, dotted = text.rpartition("=")
     path = tuple(dotted.split("."))
     if not all(path):
-        raise Failure(f"{text!r} is not a field: write its name, with dots for the way into objects, as in user.id")
+        raise Failure(f"{text!r} is not a field: write its name, with a dot before each inner field, as in user.id")
     return EventField(name or re.sub(r"\W", "_", dotted), path)
 
 
 @dataclass(frozen=True, kw_only=True)
 class EventFormat:
-    """Where a record's value holds what."""
+    """The fields of a record's value that are used."""
 
     time: EventField
     time_format: str = "auto"
@@ -65,12 +65,12 @@ class EventFormat:
         return (self.time, *self.keys, *self.numbers, *self.distinct)
 
     def check(self) -> None:
-        """Whether all fields can be asked for at once."""
+        """Raises Failure if the fields cannot all be asked for at once."""
         _schema(self.fields)
 
 
 def parse(records: DataFrame, form: EventFormat) -> DataFrame:
-    """The records, with `event_time`, `key_0`…, `number_0`…, `distinct_0`…, and a `reason` if they cannot be used."""
+    """Adds `event_time`, `key_0`…, `number_0`…, `distinct_0`… to records, and a `reason` if they cannot be used."""
     text = F.col("value").cast("string")
     # In a list, because Spark's reader stops after the first value and would not see what follows it. Nobody can close
     # the list for us: its last element has a name that no value knows.
@@ -83,28 +83,28 @@ def parse(records: DataFrame, form: EventFormat) -> DataFrame:
     one = one.withColumn("events", F.when(is_one, F.slice(found, 1, 1)))
     # explode keeps the optimizer from parsing again for each column: it moves no expression past it.
     parsed = one.select(*records.columns, F.explode_outer("events").alias("event"))
-    columns = {
-        "event_time": _time(form),
-        **{f"key_{n}": _text_of(field) for n, field in enumerate(form.keys)},
-        **{f"number_{n}": _number_of(field) for n, field in enumerate(form.numbers)},
-        **{f"distinct_{n}": _text_of(field) for n, field in enumerate(form.distinct)},
-    }
-    parsed = parsed.withColumns(columns)
+    parsed = parsed.withColumns(
+        {
+            **{f"key_{n}": _text_of(field) for n, field in enumerate(form.keys)},
+            **{f"distinct_{n}": _text_of(field) for n, field in enumerate(form.distinct)},
+        }
+    )
+    parsed = _with_time(_with_numbers(parsed, form), form)
     return parsed.withColumn("reason", _reason(form, text)).drop("event")
 
 
 def _schema(fields: Sequence[EventField]) -> StructType:
-    """Every wanted field as text: so a wrong type can be told from a field that is missing."""
+    """Reads every wanted field as text, to distinguish a wrong type from a missing field."""
     tree: dict[str, object] = {}
     for field in fields:
         level = tree
         for step in field.path[:-1]:
             deeper = level.setdefault(step, {})
             if not isinstance(deeper, dict):
-                raise Failure(f"{field.label} lies inside a field that is asked for itself: ask for one of them")
+                raise Failure(f"{field.label} is inside a field that is also asked for: ask for one of them")
             level = deeper
         if isinstance(level.setdefault(field.path[-1], None), dict):
-            raise Failure(f"{field.label} is asked for itself and has fields that are asked for: ask for one of them")
+            raise Failure(f"{field.label} is asked for, and so are fields inside it: ask for one of them")
     return _struct(tree)
 
 
@@ -112,7 +112,10 @@ def _struct(tree: dict[str, object]) -> StructType:
     spelled: dict[str, str] = {}
     for name in tree:
         if spelled.setdefault(name.lower(), name) != name:
-            raise Failure(f"{spelled[name.lower()]} and {name} differ in case only, and Spark takes them for one field")
+            raise Failure(
+                f"{spelled[name.lower()]} and {name} differ in case only, and Spark takes them for one field: "
+                "ask for one of them"
+            )
 
     def kind(below: object) -> DataType:
         return _struct(below) if isinstance(below, dict) else StringType()
@@ -127,35 +130,38 @@ def _text_of(field: EventField) -> Column:
     return column
 
 
-def _number_of(field: EventField) -> Column:
-    return _as_number(_text_of(field))
+# An expression that stands in several places is computed in each of them. What is used more than once is therefore a
+# column of its own, and the next step refers to it: Spark does not put it back into the places.
+
+
+def _with_numbers(parsed: DataFrame, form: EventFormat) -> DataFrame:
+    numbers = {f"number_{n}": _as_number(_text_of(field)) for n, field in enumerate(form.numbers)}
+    finite = {name: F.when(F.abs(F.col(name)) < float("inf"), F.col(name)) for name in numbers}
+    return parsed.withColumns(numbers).withColumns(finite) if numbers else parsed
 
 
 def _as_number(text: Column) -> Column:
-    number = F.when(text.rlike(_NUMBER), text.cast("double"))
-    return F.when(F.abs(number) < float("inf"), number)
+    return F.when(text.rlike(_NUMBER), text.cast("double"))
 
 
-def _time(form: EventFormat) -> Column:
-    text = _text_of(form.time)
+def _with_time(parsed: DataFrame, form: EventFormat) -> DataFrame:
+    """Adds `event_time`, null for a time before 1970: Spark's watermark begins there, so it would always be late."""
+    text, time = _text_of(form.time), F.col("event_time")
+    moment = F.when(F.abs(time) < _MICROS_MAX, F.timestamp_micros(F.round(time).cast("long")))
     if form.time_format == "iso8601":
-        return _after_1970(_iso_8601(text))
-    number = _as_number(text)
-    if form.time_format == "auto":
-        micros = F.when(F.abs(number) < _MILLIS_FROM, number * 1_000_000).otherwise(number * 1000)
+        steps = [_iso_8601(text)]
+    elif form.time_format == "auto":
+        micros = F.when(F.abs(time) < _MILLIS_FROM, time * 1_000_000).otherwise(time * 1000)
+        steps = [_as_number(text), micros, F.coalesce(moment, _iso_8601(text))]
     else:
-        micros = number * (1000 if form.time_format == "millis" else 1_000_000)
-    moment = F.when(F.abs(micros) < _MICROS_MAX, F.timestamp_micros(F.round(micros).cast("long")))
-    return _after_1970(F.coalesce(moment, _iso_8601(text)) if form.time_format == "auto" else moment)
+        steps = [_as_number(text) * (1000 if form.time_format == "millis" else 1_000_000), moment]
+    for step in [*steps, F.when(time >= F.timestamp_seconds(F.lit(0)), time)]:
+        parsed = parsed.withColumn("event_time", step)
+    return parsed
 
 
 def _iso_8601(text: Column) -> Column:
     return F.when(text.rlike(_ISO_8601), F.try_to_timestamp(text))
-
-
-def _after_1970(moment: Column) -> Column:
-    """Spark's watermark begins at 1970 and never goes back: what is older would be late before anything was read."""
-    return F.when(moment >= F.timestamp_seconds(F.lit(0)), moment)
 
 
 def _reason(form: EventFormat, text: Column) -> Column:
@@ -179,12 +185,15 @@ def _reason(form: EventFormat, text: Column) -> Column:
 
 
 def _is_utf8(text: Column) -> Column:
-    """Java puts the same character in the place of whatever is not: different keys would become one."""
+    """Checks the bytes: Java replaces all that are not UTF-8 by the same character, and different keys would become
+    one."""
+    if hasattr(F, "is_valid_utf8"):  # from Spark 4.0 on
+        return F.is_valid_utf8(text)
     return F.format_string("%s", text) == text
 
 
 def _too_far_ahead(form: EventFormat) -> Column:
-    """One clock that runs ahead would move the watermark with it and make everybody else's events late."""
+    """Finds clocks that run ahead: each would advance the watermark and make all other events late."""
     written = F.col("timestamp")
     ahead = F.unix_micros(F.col("event_time")) - F.unix_micros(written)
     return (F.unix_micros(written) >= 0) & (ahead > int(form.max_ahead.total_seconds() * 1_000_000))

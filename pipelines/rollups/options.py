@@ -10,14 +10,16 @@ from barnabas.pipelines.rollups.windows import Aggregates, Windows, column_names
 from barnabas.pipelines.shared import options as common
 from barnabas.pipelines.shared.failure import Failure
 
-ABOUT = "Roll up JSON events into event-time windows: counts, sums, extremes, quantiles and distinct values per key."
+ABOUT = "Rolls up JSON events into event-time windows: counts, sums, extremes, quantiles and distinct values per key."
 
 
 def make_parser() -> argparse.ArgumentParser:
     parser = common.parser("rollup", ABOUT, streaming=True)
     common.add_topics(parser)
     _add_events(
-        parser.add_argument_group("events", "Fields are named as in user.id; id=user.id gives the column a name.")
+        parser.add_argument_group(
+            "events", "Write a field of an inner object as user.id; id=user.id gives its column a name."
+        )
     )
     _add_windows(parser.add_argument_group("windows"))
     _add_outputs(parser.add_argument_group("outputs"))
@@ -30,53 +32,54 @@ def _add_events(group: Any) -> None:
         "--time-format",
         choices=TIME_FORMATS,
         default="auto",
-        help="auto: seconds or milliseconds since 1970, or ISO 8601, whatever it looks like (default: %(default)s)",
+        help="auto recognizes seconds and milliseconds since 1970, and ISO 8601 (default: %(default)s)",
     )
-    group.add_argument(
-        "--max-ahead",
-        type=common.duration,
-        default=timedelta(days=1),
-        metavar="DURATION",
-        help="how far an event's time may be after its record's timestamp (default: 1d); further is a dead letter",
-    )
+    about = "an event whose time is further than this after its record's timestamp is a dead letter"
+    common.add_duration(group, "--max-ahead", "1d", about)
     fields = {
-        "--key-field": "one row for each value of it",
-        "--value-field": "count, sum, min, max and quantiles of it",
-        "--distinct-field": "about how many different values it has",
+        "--key-field": "write a row for each value of this field",
+        "--value-field": "write count, sum, min, max and quantiles of this field",
+        "--distinct-field": "write about how many different values this field has",
     }
     for option, text in fields.items():
         group.add_argument(option, action="append", default=[], metavar="FIELD,…", help=f"{text} (repeatable)")
-    group.add_argument("--quantiles", type=_quantiles, default=(), metavar="0.5,0.99", help="of each value field")
+    group.add_argument(
+        "--quantiles", type=_quantiles, default=(), metavar="0.5,0.99", help="quantiles of each value field"
+    )
     group.add_argument(
         "--quantile-accuracy",
         type=common.positive_number,
         default=1000,
         metavar="N",
-        help="a quantile is off by at most 1/N of the values (default: %(default)s); more takes more memory",
+        help="a quantile is off by at most 1/N of the values (default: %(default)s); a larger N needs more memory",
     )
 
 
 def _add_windows(group: Any) -> None:
     kind = group.add_mutually_exclusive_group(required=True)
     kind.add_argument("--window", type=common.duration, metavar="DURATION", help="windows of this length")
-    kind.add_argument("--session", type=common.duration, metavar="DURATION", help="until a key is silent for so long")
-    group.add_argument(
-        "--slide", type=common.duration, metavar="DURATION", help="a window begins every … (with --window)"
-    )
-    group.add_argument(
-        "--watermark",
+    kind.add_argument(
+        "--session",
         type=common.duration,
-        default=timedelta(seconds=30),
         metavar="DURATION",
-        help="a window is given out when an event came that is this much later than its end (default: 30s)",
+        help="windows that end when a key has had no event for this long",
     )
+    group.add_argument(
+        "--slide", type=common.duration, metavar="DURATION", help="begin a window this often (with --window)"
+    )
+    about = "write a window when an event has arrived that is this much later than the end of the window"
+    common.add_duration(group, "--watermark", "30s", about)
 
 
 def _add_outputs(group: Any) -> None:
-    group.add_argument("--output", metavar="DIR", help="Parquet files: each window exactly once")
-    group.add_argument("--output-topic", metavar="NAME", help="JSON, keyed by key and window: each at least once")
-    group.add_argument("--dead-letter-topic", metavar="NAME", help="where records go that cannot be used")
-    group.add_argument("--dead-letter-late", action="store_true", help="send late records there as well")
+    group.add_argument(
+        "--output", metavar="DIR", help="write each window exactly once, to Parquet files in this folder"
+    )
+    group.add_argument(
+        "--output-topic", metavar="NAME", help="write each window at least once, as JSON with a key that names it"
+    )
+    group.add_argument("--dead-letter-topic", metavar="NAME", help="send records that cannot be used to this topic")
+    group.add_argument("--dead-letter-late", action="store_true", help="send late records to the dead letters, too")
 
 
 def _quantiles(text: str) -> tuple[float, ...]:
@@ -91,14 +94,14 @@ def _quantiles(text: str) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Rollup:
-    """What is asked for, checked."""
+    """What the options ask for, checked."""
 
     form: EventFormat
     windows: Windows
     aggregates: Aggregates
     columns: list[str]
     fixed: dict[str, str]
-    """What the state in a checkpoint was made with, by option."""
+    """The options that the state in a checkpoint depends on, and their values."""
 
 
 def rollup_of(options: argparse.Namespace) -> Rollup:
@@ -113,7 +116,7 @@ def rollup_of(options: argparse.Namespace) -> Rollup:
     )
     form.check()
     if options.session is not None and not form.keys:
-        raise Failure("--session needs a --key-field: a session is the session of somebody")
+        raise Failure("--session needs a --key-field: each session belongs to a key")
     windows = Windows(length=options.window, slide=options.slide, gap=options.session)
     aggregates = Aggregates(quantiles=options.quantiles, quantile_accuracy=options.quantile_accuracy)
     return Rollup(form, windows, aggregates, column_names(form, aggregates), _fixed(options))
@@ -121,14 +124,14 @@ def rollup_of(options: argparse.Namespace) -> Rollup:
 
 def _check(options: argparse.Namespace) -> None:
     if options.output is None and options.output_topic is None:
-        raise Failure("there is no output: name --output, --output-topic or both")
+        raise Failure("the job has no output: give --output, --output-topic or both")
     if options.slide is not None and (options.window is None or not timedelta(0) < options.slide <= options.window):
-        raise Failure("--slide needs a --window that is at least as long")
+        raise Failure("--slide needs a --window that is at least as long: give one")
     for name in ("window", "session"):
         if getattr(options, name) is not None and getattr(options, name) < timedelta(milliseconds=1):
             raise Failure(f"--{name} must be at least 1ms")
     if options.dead_letter_late and options.dead_letter_topic is None:
-        raise Failure("--dead-letter-late needs a --dead-letter-topic")
+        raise Failure("--dead-letter-late needs a topic to write to: give --dead-letter-topic")
     written = [name for name in (options.output_topic, options.dead_letter_topic) if name is not None]
     if len({*written, *options.topic}) < len(written) + len(options.topic):
         raise Failure("--topic, --output-topic and --dead-letter-topic must be different topics")

@@ -1,4 +1,4 @@
-"""Gives out windows: to Parquet exactly once, to a topic at least once under keys that stay the same."""
+"""Writes windows: to Parquet exactly once, to a topic at least once under keys that stay the same."""
 
 import errno
 import json
@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 
 from barnabas.pipelines.rollups.batch_notes import BatchNotes
 from barnabas.pipelines.shared.failure import Failure
-from barnabas.pipelines.shared.files import Files
-from barnabas.pipelines.shared.folder import Folder
-from barnabas.pipelines.shared.output_marks import require_no_other_job
+from barnabas.pipelines.shared.files.file_system import Files
+from barnabas.pipelines.shared.files.folder import Folder
+from barnabas.pipelines.shared.files.output_marks import require_no_other_job
 
 OWNER = "_rollup.json"
 LOCK = "_rollup.lock"
@@ -24,11 +24,11 @@ FILE = re.compile(r"batch-([0-9]{10,})(?:-([0-9a-f]+))?\.parquet")
 
 
 class ParquetOutput:
-    """One file for each batch that gave out windows, named after the batch and moved into place whole.
+    """One file for each batch that wrote windows, named after the batch and moved into place whole.
 
     A batch that is run again after a crash has the same windows. It finds its file and leaves it as it is, or does
     not find it and writes it: no reader sees a window twice, or a part of a batch. The name holds the mark of Spark's
-    note too: a batch that was planned anew has other windows, and must not take the file for its own.
+    note too: a batch that was planned again has other windows, and must not take the file for its own.
     """
 
     def __init__(self, folder: Folder, notes: BatchNotes) -> None:
@@ -41,22 +41,24 @@ class ParquetOutput:
         self._lock: IO[str] | None = None
 
     def check(self, checkpoint_id: str) -> None:
-        """Another checkpoint counts its batches from 0 again: its files would take the place of those that are here."""
+        """Refuses another checkpoint, which counts its batches from 0 again: its files would replace those in the
+        folder."""
         require_no_other_job(self.folder, "rollup")
         if self.folder.exists(OWNER):
             if json.loads(self.folder.read(OWNER))["checkpoint"] != checkpoint_id:
                 raise Failure(
-                    f"{self.folder.root} holds windows of another checkpoint, and this one would give them out again: "
+                    f"{self.folder.root} holds windows of another checkpoint, and this one would write them again: "
                     "name an empty --output, or the --checkpoint that belongs to it"
                 )
         elif any(name.endswith(".parquet") for name in self.folder.names("")):
             raise Failure(f"{self.folder.root} holds Parquet files of something else: name an empty --output")
         found = (FILE.fullmatch(name) for name in self.folder.names(""))
         self._marks = {int(each[1]): each[2] for each in found if each}
-        self._check_checkpoint_is_not_behind()
+        self._check_checkpoint_is_not_older()
 
-    def _check_checkpoint_is_not_behind(self) -> None:
-        """After a power cut it may be, or if somebody has put back an older copy of it."""
+    def _check_checkpoint_is_not_older(self) -> None:
+        """Refuses a checkpoint that is older than the output, after a power cut or because an older copy was put
+        back."""
         if not self._marks:
             return
         last, known = max(self._marks), self.notes.last()
@@ -64,9 +66,9 @@ class ParquetOutput:
             first = min(batch_id for batch_id in self._marks if batch_id > known)
             raise Failure(
                 f"{self.folder.root} holds windows of batch {last}, and the checkpoint "
-                f"{self.notes.checkpoint.root} {f'ends with batch {known}' if known >= 0 else 'knows of none'}: bring "
+                f"{self.notes.checkpoint.root} {f'ends with batch {known}' if known >= 0 else 'has none'}: put "
                 f"back the newer checkpoint, or remove the files from batch-{first:010} on and start again, and their "
-                "windows are given out anew"
+                "windows are written again"
             )
         self._check_same(last)
 
@@ -76,7 +78,7 @@ class ParquetOutput:
             raise Failure(
                 f"{self.folder.root} holds windows of another batch {batch_id} than the checkpoint "
                 f"{self.notes.checkpoint.root}, which has read other offsets since an older copy of it was put back: "
-                "bring back the newer checkpoint, or begin again with an empty --checkpoint and an empty --output"
+                "put back the newer checkpoint, or begin again with an empty --checkpoint and an empty --output"
             )
 
     def open(self, checkpoint_id: str) -> None:
@@ -90,7 +92,7 @@ class ParquetOutput:
         self._check_one_file_system()
 
     def _check_one_file_system(self) -> None:
-        """Found out by moving a file, because that is what has to work."""
+        """Moves a file, because that is what has to work."""
         self.folder.remove(PROBE)
         try:
             self.folder.create(f"{self._staging}/probe", "")
@@ -123,7 +125,7 @@ class ParquetOutput:
         windows.coalesce(1).write.parquet(self.folder.uri(staged))
         [name] = [name for name in self.folder.names(staged) if name.endswith(".parquet") and not name.startswith(".")]
         self.folder.sync([f"{staged}/{name}"])
-        self.notes.sync(batch_id)  # else a power cut could leave the file without the note that it was made by
+        self.notes.sync(batch_id)  # else a power cut could leave the file without the note that it belongs to
         mark = self.notes.mark(batch_id)
         assert mark is not None, "Spark notes a batch before it runs it"
         target = f"batch-{batch_id:010}-{mark}.parquet"
@@ -137,7 +139,7 @@ class ParquetOutput:
 
 
 def send(windows: DataFrame, topic: str, keys: list[str], settings: Mapping[str, str]) -> None:
-    """The key says which window it is: sent again, it takes the place of the first in a compacted topic."""
+    """Sends windows under keys that name them: in a compacted topic a window that is sent again replaces the first."""
     key = F.to_json(F.struct(*(F.col(f"`{name}`") for name in [*keys, "window_start"])))
     value = F.to_json(F.struct(*(F.col(f"`{name}`") for name in windows.columns)))
     rows = windows.select(key.cast("binary").alias("key"), value.cast("binary").alias("value"))
@@ -159,7 +161,7 @@ def check_checkpoint(checkpoint: Files, settings: Mapping[str, str]) -> str | No
     ]
     if changed:
         raise Failure(
-            f"{checkpoint.root} keeps windows of other options ({'; '.join(changed)}): go on with those, or begin "
+            f"{checkpoint.root} holds windows of other options ({'; '.join(changed)}): use those, or begin "
             "again with an empty --checkpoint and an empty --output"
         )
     return str(noted["id"])

@@ -1,4 +1,4 @@
-"""What a rollup would do: the topics there are, where it would go on, and what its outputs hold."""
+"""What a rollup would do: the topics there are, where it would continue, and what its outputs hold."""
 
 import argparse
 import json
@@ -10,8 +10,8 @@ from barnabas.pipelines.rollups.output import ParquetOutput
 from barnabas.pipelines.shared import options as common
 from barnabas.pipelines.shared.cluster import Cluster
 from barnabas.pipelines.shared.failure import Failure
-from barnabas.pipelines.shared.files import Files
-from barnabas.pipelines.shared.offset_log import Offsets, last_offsets
+from barnabas.pipelines.shared.files.file_system import Files
+from barnabas.pipelines.shared.files.offset_log import Offsets, last_offsets
 from barnabas.pipelines.shared.progress import plural
 
 
@@ -24,7 +24,7 @@ class Source:
         self.end = cluster.end_offsets(names)
 
     def waiting(self, position: Offsets | None, starting: str) -> int:
-        """How many offsets there are to read behind a checkpoint, or behind --starting-offsets if it is new."""
+        """Returns how many offsets there are to read after a checkpoint, or after --starting-offsets if it is new."""
         given: Offsets = json.loads(starting) if starting.startswith("{") else {}
         default = -1 if starting == "latest" else -2
 
@@ -44,10 +44,14 @@ def check_topics(spark: SparkSession, options: argparse.Namespace) -> Source:
         written = [name for name in (options.output_topic, options.dead_letter_topic) if name is not None]
         for name in written:
             if name in found:
-                raise Failure(f"{name} matches --topic-pattern: what is written there would be read again")
+                raise Failure(
+                    f"{name} matches --topic-pattern, so the job would read what it writes there: name another topic"
+                )
         missing = sorted({*options.topic, *written} - {*found, *cluster.topics(written)})
         if missing:
-            raise Failure(f"there is no topic {missing[0]}: create it, as with `barnabas topics create {missing[0]}`")
+            raise Failure(
+                f"there is no topic {missing[0]}: create it, for example with `barnabas topics create {missing[0]}`"
+            )
         return Source(cluster, sorted(found))
 
 
@@ -67,6 +71,6 @@ def print_plan(
     lines.append(
         ("dead letters", f"topic {options.dead_letter_topic}" if options.dead_letter_topic else "only counted")
     )
-    lines.append(("checkpoint", f"{checkpoint.root} ({'new' if position is None else 'goes on'})"))
+    lines.append(("checkpoint", f"{checkpoint.root} ({'new' if position is None else 'continues'})"))
     for what, text in lines:
         print(f"{what:>12}  {text}")

@@ -29,7 +29,7 @@ class Windows:
         return F.window("event_time", _interval(self.length), _interval(self.slide or self.length))
 
     def first_end_micros(self) -> Column:
-        """The end of the first window that a record belongs to: from there on it misses something."""
+        """Returns the end of the first window that a record belongs to: from there on it misses something."""
         time = F.unix_micros(F.col("event_time"))
         if self.gap is not None:
             return time + _micros(self.gap)
@@ -37,7 +37,7 @@ class Windows:
         return time + step - F.pmod(time - length, F.lit(step))
 
     def last_end_micros(self) -> Column:
-        """The end of the last window that a record belongs to: from there on it belongs to none."""
+        """Returns the end of the last window that a record belongs to: from there on it belongs to none."""
         time = F.unix_micros(F.col("event_time"))
         if self.gap is not None:
             return time + _micros(self.gap)
@@ -56,7 +56,7 @@ class Aggregates:
 
 
 def roll_up(events: DataFrame, form: EventFormat, windows: Windows, aggregates: Aggregates) -> DataFrame:
-    """One row per key and window. `events` are good ones; a stream has its watermark already."""
+    """Returns a row for each key and window. `events` can all be used; a stream already has its watermark."""
     keys = [f"key_{n}" for n in range(len(form.keys))]
     grouped = events.groupBy(windows.column().alias("window"), *keys).agg(*_aggregates(form, aggregates))
     columns = [
@@ -96,7 +96,7 @@ def _aggregates(form: EventFormat, aggregates: Aggregates) -> list[Column]:
 
 
 def column_names(form: EventFormat, aggregates: Aggregates) -> list[str]:
-    """The columns of the output, each name once; Spark tells them apart without regard to case."""
+    """Returns the columns of the output, each name once; Spark ignores their case."""
     names = ["window_start", "window_end", *(field.name for field in form.keys), "count"]
     for field in form.numbers:
         names += [f"{field.name}_{what}" for what in NUMBER_COLUMNS]
@@ -111,7 +111,7 @@ def column_names(form: EventFormat, aggregates: Aggregates) -> list[str]:
 
 
 def quantile_name(quantile: float) -> str:
-    """0.5: p50, 0.999: p99_9."""
+    """Returns p50 for 0.5, p99_9 for 0.999."""
     return f"p{quantile * 100:.10g}".replace(".", "_")
 
 

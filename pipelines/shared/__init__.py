@@ -1,1 +1,1 @@
-"""What every job is made of: its options, its session, its stream, the cluster and the files it reaches."""
+"""What every job is made of: its options, its stream, its cluster; `spark/` starts it, `files/` are what it keeps."""

@@ -16,7 +16,7 @@ from barnabas.pipelines.shared.failure import Failure
 
 TIMEOUT_S = 15
 REQUEST_TIMEOUT_MS = 15_000
-"""Who waits longer than that for a cluster asks it again meanwhile."""
+"""Callers that wait longer for a cluster ask it again meanwhile."""
 BROKER_DEFAULT = -1
 
 
@@ -29,7 +29,7 @@ class Topic(NamedTuple):
 
 
 class Cluster:
-    """`settings` as `kafka_settings` gives them. Close it, or use it as a context manager."""
+    """An Admin client with the `settings` that `kafka_settings` returns. Close it, or use it as a context manager."""
 
     def __init__(self, spark: SparkSession, settings: dict[str, str], *, timeout_s: float = TIMEOUT_S) -> None:
         jvm: Any = spark._jvm
@@ -64,9 +64,9 @@ class Cluster:
     def topics(
         self, names: Iterable[str] | None = None, pattern: str | None = None, *, configs: bool = True
     ) -> dict[str, Topic]:
-        """Those of the names that exist; or those whose whole name matches, internal ones left out, as Spark does.
+        """Returns the named topics that exist, or those whose whole name matches, without internal ones, as Spark does.
 
-        Reading configurations takes most of the time: leave them out (`configs=False`) where nobody looks at them.
+        Reading configurations takes most of the time: leave them out (`configs=False`) where they are not needed.
         """
         with self._explained("list topics"):
             which = self._jvm.org.apache.kafka.clients.admin.ListTopicsOptions().listInternal(names is not None)
@@ -83,7 +83,7 @@ class Cluster:
             return {name: self._topic(described[name], found.get(name, {})) for name in wanted}
 
     def effective_configs(self, names: Iterable[str], keys: Iterable[str]) -> dict[str, dict[str, str]]:
-        """What is in force for these topics, wherever it is set."""
+        """Returns what is in force for these topics, wherever it is set."""
         with self._explained("read topic configurations"):
             resources = {name: self._resource(name) for name in names}
             found = self._admin.describeConfigs(list(resources.values())).all().get()
@@ -116,11 +116,11 @@ class Cluster:
         return self._offsets(topics, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest())
 
     def end_offsets(self, topics: Iterable[str]) -> dict[tuple[str, int], int]:
-        """Behind the last record that a consumer with these settings gets to see (`isolation.level`)."""
+        """Returns the offsets after the last record that a consumer with these settings can see (`isolation.level`)."""
         return self._offsets(topics, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
 
     def offsets_at(self, topics: Iterable[str], timestamp_ms: int) -> dict[tuple[str, int], int]:
-        """The first record that is not older; the end, where there is none."""
+        """Returns the first record that is not older; the end, where there is none."""
         topics = list(topics)
         found = self._offsets(topics, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.forTimestamp(timestamp_ms))
         ends = self.end_offsets(topics) if -1 in found.values() else {}
@@ -145,7 +145,7 @@ class Cluster:
     def create_topic(
         self, name: str, partitions: int, configs: dict[str, str], replication_factor: int | None = None
     ) -> None:
-        """Without a replication factor the broker's own is used."""
+        """Creates a topic; without a replication factor the broker uses its own."""
         with self._explained(f"create topic {name}"):
             factor = BROKER_DEFAULT if replication_factor is None else replication_factor
             topic = self._jvm.org.apache.kafka.clients.admin.NewTopic(name, partitions, factor)

@@ -1,7 +1,7 @@
-"""What Spark and Kafka say when something goes wrong, in words for whoever runs the job.
+"""Explains what Spark and Kafka say when something goes wrong, to the user who runs the job.
 
 Spark wraps an error up to five times, and the sentence that matters stands somewhere in the middle. So all of them are
-searched for the ones that are known, in the words of Spark 3.5 and of Spark 4; of the others the innermost is told.
+searched for the ones that are known, in the words of Spark 3.5 and of Spark 4; of the others the innermost is shown.
 """
 
 import re
@@ -14,15 +14,15 @@ from pyspark.errors import PySparkException
 from barnabas.pipelines.shared.failure import Failure
 
 SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
-"""The last is py4j's, who finds nobody where the JVM was: we have no other connections."""
+"""The last is py4j's, when the JVM does not answer: there are no other connections."""
 
 JVM_GONE = (
-    "Spark's JVM is gone: it was killed, or the machine ran out of memory; --conf spark.driver.memory=… says how much "
-    "it may use"
+    "Spark's JVM has died: it was killed, or the machine ran out of memory; set how much it may use with "
+    "--conf spark.driver.memory=…"
 )
 
-GO_ON = "--fail-on-data-loss false goes on with what is left"
-ANEW = "start anew with a new --checkpoint"
+GO_ON = "run with --fail-on-data-loss false to continue with what is left"
+BEGIN_AGAIN = "begin again with a new --checkpoint"
 
 
 class Known(NamedTuple):
@@ -40,33 +40,33 @@ KNOWN = (
     ),
     Known(
         r"Starting offset for (?P<partition>\S+) was (?P<offset>\d+) but consumer reset to (?P<new>\d+)",
-        f"{{partition}}: offset {{offset}} is not there, the log is at {{new}}; {GO_ON}",
+        f"{{partition}}: offset {{offset}} does not exist, the log is at {{new}}; {GO_ON}",
     ),
     Known(
         r"Partition (?P<partition>\S+?)(?:'s)? offset was changed from (?P<offset>\d+) to (?P<new>\d+)",
-        "{partition} ends at offset {new}, before offset {offset} where this run was to go on: the topic was deleted "
-        f"and made again, or this is another cluster; {ANEW}, or {GO_ON}",
+        "{partition} ends at offset {new}, before offset {offset} where this run was to continue: the topic was "
+        f"deleted and created again, or this is another cluster; {BEGIN_AGAIN}, or {GO_ON}",
     ),
     Known(
         r"pre-fetched offset: Map\((?P<new>.*?)\), end offset: Map\((?P<offset>.*?)\)",
-        "the topics end at {new}, before {offset} where the checkpoint is: a topic was deleted and made again, or this "
-        f"is another cluster; {ANEW}",
+        "the topics end at {new}, before {offset} where the checkpoint is: a topic was deleted and created again, "
+        f"or this is another cluster; {BEGIN_AGAIN}",
     ),
     Known(
         r"topic-partitions for pre-fetched offset: Set\((?P<new>.*?)\), "
         r"topic-partitions for end offset: Set\((?P<old>.*?)\)",
-        "the checkpoint is of other partitions ({old}) than those that are read now ({new}); name the topics that it "
-        f"was made for, or {ANEW}",
+        "the checkpoint holds other partitions ({old}) than this run reads ({new}); name the topics that it "
+        f"was created for, or {BEGIN_AGAIN}",
     ),
     Known(
         r"Partitions (?:Hash)?Set\((?P<partition>.*?)\) have been deleted"
         r"|(?:Hash)?Set\((?P<partition_>[^)]*)\) are gone",
         "{partition} of the checkpoint are not read any more: the topic was deleted, or other topics are named; "
-        f"{ANEW}, or {GO_ON}",
+        f"{BEGIN_AGAIN}, or {GO_ON}",
     ),
     Known(
         r"Cannot find (?:initial|earliest) offsets (?:for partitions|of) Set\((?P<partition>.*?)\)",
-        f"{{partition}} were deleted while they were read; {ANEW}, or {GO_ON}",
+        f"{{partition}} were deleted while they were read; {BEGIN_AGAIN}, or {GO_ON}",
     ),
     Known(
         r"Added partition (?P<partition>\S+) starts from (?P<offset>\d+) instead of 0",
@@ -78,7 +78,7 @@ KNOWN = (
     ),
     Known(
         r"sources in the checkpoint offsets and now there are",
-        f"the checkpoint is of a query that reads in another way; {ANEW}",
+        f"the checkpoint belongs to a query that reads in another way; {BEGIN_AGAIN}",
     ),
     Known(
         r"Concurrent update to the (?:commit )?log|Multiple streaming jobs detected|CONCURRENT_STREAM_LOG_UPDATE",
@@ -86,43 +86,43 @@ KNOWN = (
     ),
     Known(
         r"Unsupported ?LogVersion|UnsupportedLogVersion|log version is v\d+, but encountered",
-        f"the checkpoint was written by a newer Spark than this one; upgrade PySpark, or {ANEW}",
+        f"the checkpoint was written by a newer Spark than this one; upgrade PySpark, or {BEGIN_AGAIN}",
     ),
     Known(
         r"STATE_STORE_(?:KEY|VALUE)_SCHEMA|StateSchemaNotCompatible|[Ss]tate schema.*compatible"
         r"|STATEFUL_OPERATOR_NOT_MATCH",
-        f"the checkpoint holds the state of a query with other options; {ANEW}",
+        f"the checkpoint holds the state of a query with other options; {BEGIN_AGAIN}",
     ),
     Known(
         r"\bArithmeticException: long overflow",  # milliseconds made microseconds
-        "a record has a timestamp that Spark's Kafka source cannot hold (behind the year 294247): begin behind the "
+        "a record has a timestamp that Spark's Kafka source cannot hold (after the year 294247): begin after the "
         f"record with --starting-offsets and a new output, or delete the topic's records up to it; then {GO_ON}",
     ),
     Known(
         r"UnknownTopicOrPartitionException",
-        "a topic that is to be read does not exist: create it, or look at its name again",
+        "a topic that is to be read does not exist: create it, or check its name",
     ),
     Known(
         r"No resolvable bootstrap urls",
-        "the host in the bootstrap servers is unknown: look at its name again",
+        "the host in the bootstrap servers is unknown: check its name",
     ),
     Known(
         r"Timed out waiting for a node assignment|Timed out waiting to send the call|TimeoutException: Call\(",
-        "the brokers{brokers} do not answer: do they run, and can this machine reach them?",
+        "the brokers{brokers} do not answer: check that they run and that this machine can reach them",
     ),
     Known(
         r"TimeoutException: Topic (?P<topic>\S+) not present in metadata",
-        "topic {topic} was not found in time: does it exist, and do the brokers run?",
+        "topic {topic} was not found in time: check that it exists and that the brokers run",
     ),
     Known(
         r"TimeoutException: Timeout(?: of \d+ms)? expired (?:before|while)",
-        "the brokers{brokers} stopped answering: do they run? The next run goes on where this one was",
+        "the brokers{brokers} stopped answering: check that they run; the next run continues where this one ended",
     ),
 )
 
 
 def explain(error: BaseException, brokers: str = "") -> Failure:
-    """One line for an error of Spark's, who asked these brokers; the error itself is the line's `__cause__`."""
+    """Returns one line for an error of Spark's, which talked to these brokers; the error is the line's `__cause__`."""
     failure = Failure(known_cause(error, brokers) or innermost(error))
     failure.__cause__ = error
     return failure
@@ -140,14 +140,15 @@ def known_cause(error: BaseException, brokers: str = "") -> str | None:
 
 
 def _is_cut_off(error: BaseException) -> bool:
-    """py4j raises its general error if no answer comes, and if there is no such method; then it has a trace."""
+    """Recognizes a missing answer: py4j raises the same error for a missing method, but with a trace."""
     if isinstance(error, ConnectionError):
         return True
     return isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError) and "Trace:" not in str(error)
 
 
 def innermost(error: BaseException) -> str:
-    """The last message without what surrounds it: the class, the task that failed, Spark's state at that time."""
+    """Returns the last message without what surrounds it: the class, the task that failed, Spark's state at that
+    time."""
     *_, text = _messages(error)
     if lost_task := re.search(r"Lost task .*? executor \S+\): (.*?)\n", text, re.DOTALL):
         text = lost_task[1]
@@ -157,12 +158,12 @@ def innermost(error: BaseException) -> str:
 
 
 def java_exception(error: BaseException) -> Any:
-    """py4j keeps it under one name, PySpark under another; None if it was not raised in the JVM."""
+    """Returns the JVM's exception, which py4j and PySpark keep under different names; None if there is none."""
     return getattr(error, "java_exception", None) or getattr(error, "_origin", None)
 
 
 def _messages(error: BaseException) -> Iterator[str]:
-    """What each link of the chain says, from the outside in."""
+    """Returns what each link of the chain says, from the outside in."""
     link = java_exception(error)
     if link is None:
         yield str(error)

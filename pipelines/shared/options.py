@@ -6,7 +6,8 @@ import json
 import os
 import re
 import textwrap
-from datetime import timedelta
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,16 +15,16 @@ from typing import Any, NoReturn
 BOOTSTRAP_VARIABLE = "BARNABAS_BOOTSTRAP_SERVERS"
 BOOTSTRAP_SERVERS = "127.0.0.1:9092"
 
-CHECKPOINT = "where the job writes down how far it is, for the next run to go on there"
+CHECKPOINT = "where the job notes its position, so that the next run continues there"
 
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 class _Parser(argparse.ArgumentParser):
-    """Whatever is wrong is one line, with the nearest option that would have been right."""
+    """Reports what is wrong in one line, with the option that is nearest to an unknown one."""
 
     def format_help(self) -> str:
-        """The usage names what must be given; everything that may be is listed below it."""
+        """Names what must be given in the usage, and lists all options below it."""
         either = [group for group in self._mutually_exclusive_groups if group.required]
         words = ["(" + " | ".join(map(_usage, group._group_actions)) + ")" for group in either]
         words = [_usage(action) for action in self._actions if action.required] + words
@@ -52,7 +53,7 @@ def parser(
     every: str = "10s",
     own_position: bool = False,
 ) -> argparse.ArgumentParser:
-    """`own_position`: how far the job has read is part of its output, and not of Spark's checkpoint."""
+    """Returns the parser of a job. With `own_position` it keeps its position in its output, not in a checkpoint."""
     made = _Parser(prog=f"barnabas pipeline {name}", description=about, allow_abbrev=False)
     made.set_defaults(job=name)
     _add_common(made.add_argument_group("Kafka and Spark"))
@@ -69,60 +70,35 @@ def _add_common(group: Any) -> None:
         metavar="HOST:PORT,…",
         help=f"brokers to ask first (default: ${BOOTSTRAP_VARIABLE}, or {BOOTSTRAP_SERVERS})",
     )
-    group.add_argument(
-        "--kafka",
-        action=CollectSettings,
-        default={},
-        metavar="KEY=VALUE",
-        help="a setting of Kafka's clients, for source, sink and admin (repeatable)",
-    )
-    group.add_argument(
-        "--kafka-config",
-        action=ReadSettings,
-        dest="kafka",
-        metavar="FILE",
-        help="such settings from a properties file: for secrets, which a command line shows to everybody",
-    )
+    add_client_settings(group, "--kafka", "a setting of Kafka's clients, for source, sink and admin")
     group.add_argument("--master", default="local[*]", help="where Spark runs (default: %(default)s, this machine)")
+    add_settings(group, "--conf", "a setting of Spark")
     group.add_argument(
-        "--conf", action=CollectSettings, default={}, metavar="KEY=VALUE", help="a setting of Spark (repeatable)"
+        "--jars-folder",
+        metavar="DIR",
+        help="the folder of the connector's jars (default: download them once, and keep)",
     )
-    group.add_argument(
-        "--jars-folder", metavar="DIR", help="where the connector's jars lie already (default: fetched once, cached)"
-    )
-    group.add_argument("--log-file", metavar="FILE", help="where Spark's own output goes (default: a new file per run)")
+    group.add_argument("--log-file", metavar="FILE", help="write Spark's own output here (default: a new file per run)")
     group.add_argument("--dry-run", action="store_true", help="check everything, print the plan, change nothing")
 
 
 def _add_streaming(group: Any, every: str, own_position: bool) -> None:
-    remembers = "where Spark's notes of a run go (default: beside the output)" if own_position else CHECKPOINT
+    remembers = "where Spark keeps its notes of a run (default: beside the output)" if own_position else CHECKPOINT
     group.add_argument("--checkpoint", required=not own_position, metavar="DIR", help=remembers)
     when = group.add_mutually_exclusive_group()
-    when.add_argument("--once", action="store_true", help="read what is there now, then end")
-    when.add_argument(
-        "--every",
-        type=duration,
-        default=duration(every),
-        metavar="DURATION",
-        help=f"a batch every … (default: {every})",
-    )
+    when.add_argument("--once", action="store_true", help="read what the topics hold now, then end")
+    add_duration(when, "--every", every, "run a batch this often")
     group.add_argument(
         "--starting-offsets",
         type=starting_offsets,
         default="earliest",
         metavar="earliest|latest|JSON",
-        help=f"where a new {'topic' if own_position else 'checkpoint'} begins (default: %(default)s)",
+        help=f"where to begin with a new {'topic' if own_position else 'checkpoint'} (default: %(default)s)",
     )
     group.add_argument(
-        "--max-offsets-per-trigger", type=positive_number, metavar="N", help="at most so many records per batch"
+        "--max-offsets-per-trigger", type=positive_number, metavar="N", help="read at most this many records per batch"
     )
-    group.add_argument(
-        "--fail-on-data-loss",
-        type=truth,
-        default=True,
-        metavar="true|false",
-        help="stop if records were gone before they were read (default: true)",
-    )
+    add_fail_on_data_loss(group, "records were deleted before the job read them")
 
 
 def add_topics(parser: argparse.ArgumentParser) -> None:
@@ -135,18 +111,47 @@ def add_topics(parser: argparse.ArgumentParser) -> None:
     )
 
 
+# ---- options that several jobs declare
+
+
+def add_duration(group: Any, name: str, default: str, about: str) -> None:
+    text = f"{about} (default: {default})"
+    group.add_argument(name, type=duration, default=duration(default), metavar="DURATION", help=text)
+
+
+def add_settings(group: Any, name: str, about: str, metavar: str = "KEY=VALUE") -> None:
+    group.add_argument(name, action=CollectSettings, default={}, metavar=metavar, help=f"{about} (repeatable)")
+
+
+def add_client_settings(group: Any, name: str, about: str) -> None:
+    """Adds the option and its twin that reads a file, as --kafka and --kafka-config."""
+    add_settings(group, name, about)
+    group.add_argument(
+        f"{name}-config",
+        action=ReadSettings,
+        dest=name.removeprefix("--").replace("-", "_"),
+        metavar="FILE",
+        help="such settings from a properties file: for secrets, which a command line shows to everybody",
+    )
+
+
+def add_fail_on_data_loss(group: Any, loss: str) -> None:
+    text = f"stop if {loss} (default: true)"
+    group.add_argument("--fail-on-data-loss", type=truth, default=True, metavar="true|false", help=text)
+
+
 class CollectSettings(argparse.Action):
-    """KEY=VALUE, repeatable, as a dict."""
+    """Collects KEY=VALUE, repeatable, in a dict."""
 
     def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
         key, equals, value = values.partition("=")
         if not equals or not key.strip():
-            raise argparse.ArgumentError(self, f"{values!r} must be KEY=VALUE")
+            raise argparse.ArgumentError(self, f"{values!r} is not a setting: write KEY=VALUE")
         setattr(namespace, self.dest, {**getattr(namespace, self.dest), key.strip(): value})
 
 
 class ReadSettings(argparse.Action):
-    """The settings in a file of Kafka's kind, into the same dict; what stands later on the command line wins."""
+    """Reads a properties file into the same dict; what comes later on the command line wins."""
 
     def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
         try:
@@ -157,19 +162,19 @@ class ReadSettings(argparse.Action):
 
 
 def properties(text: str) -> dict[str, str]:
-    """`key=value` lines; a backslash at the end of one joins the next to it, as long JAAS lines need it."""
+    """Parses `key=value` lines; a backslash at the end of a line joins the next one to it, as long JAAS lines need."""
     lines = (line.strip() for line in re.sub(r"\\\n\s*", "", text).splitlines())
     pairs = [re.split(r"\s*[=:]\s*", line, maxsplit=1) for line in lines if line[:1] not in ("", "#", "!")]
     return {pair[0]: pair[1] if len(pair) == 2 else "" for pair in pairs}
 
 
 class CollectNames(argparse.Action):
-    """Repeatable, commas allowed; each name once."""
+    """Collects names, repeatable, commas allowed; each name once."""
 
     def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
         names = [name.strip() for name in values.split(",")]
         if not all(names):
-            raise argparse.ArgumentError(self, f"{values!r} holds an empty name")
+            raise argparse.ArgumentError(self, f"{values!r} contains an empty name: remove a comma")
         setattr(namespace, self.dest, list(dict.fromkeys([*getattr(namespace, self.dest), *names])))
 
 
@@ -181,6 +186,15 @@ def duration(text: str) -> timedelta:
     if matched is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a duration: write 250ms, 10s, 5m, 1h or 2d")
     return timedelta(**{_UNITS[matched[2]]: float(matched[1])})
+
+
+def moment(text: str) -> datetime:
+    """Parses a time in ISO 8601, in UTC unless it names an offset."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time: write 2025-11-16 or 2025-11-16T14:30:00Z") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def truth(text: str) -> bool:
@@ -197,7 +211,7 @@ def positive_number(text: str) -> int:
 
 def java_pattern(text: str) -> str:
     if not text:
-        raise argparse.ArgumentTypeError("an empty pattern matches nothing")
+        raise argparse.ArgumentTypeError("the pattern is empty: write one that matches names of topics")
     return text
 
 
@@ -221,27 +235,37 @@ def _are_offsets(text: str) -> bool:
 
 # ---- for Spark
 
-# Spark reads offsets that are there already, and asks for a partition's ends when its consumer has sent the next fetch:
-# a broker answers in order, so every task would wait the half second that a fetch of nothing takes.
-NO_WAIT = {"kafka.fetch.max.wait.ms": "20"}
+QUICK_READ = {
+    # Spark reads offsets that are there already, and asks for a partition's ends when its consumer has sent the next
+    # fetch: a broker answers in order, so every task would wait the half second that a fetch of nothing takes.
+    "kafka.fetch.max.wait.ms": "20",
+    # Spark asks for a partition's ends between two polls: polls of 500 records, Kafka's default, make reading a third
+    # slower.
+    "kafka.max.poll.records": "5000",
+}
 # What was aborted was never said. Kafka's own default for consumers is another.
 COMMITTED = {"kafka.isolation.level": "read_committed"}
 
 
 def kafka_settings(options: argparse.Namespace) -> dict[str, str]:
-    """Options of Spark's Kafka source and sink that say how to reach the cluster, and which of its records to read."""
-    given = {f"kafka.{key.removeprefix('kafka.')}": value for key, value in options.kafka.items()}
+    """Returns options of Spark's Kafka source and sink: how to reach the cluster, and which of its records to read."""
+    given = client_settings(options.kafka)
     return {"kafka.bootstrap.servers": options.bootstrap_servers, **(COMMITTED if _is_stream(options) else {}), **given}
 
 
+def client_settings(given: Mapping[str, str]) -> dict[str, str]:
+    """Returns settings of Kafka's clients under the names that Spark has for them; users may write either name."""
+    return {f"kafka.{key.removeprefix('kafka.')}": value for key, value in given.items()}
+
+
 def bootstrap_servers(options: argparse.Namespace) -> dict[str, str]:
-    """Where the cluster is, by the option that says so."""
+    """Returns where the cluster is, by the option that says so."""
     return {"--bootstrap-servers": kafka_settings(options)["kafka.bootstrap.servers"]}
 
 
 def source_settings(options: argparse.Namespace) -> dict[str, str]:
-    """Options of Spark's Kafka source for the topics and the range that the user named."""
-    settings = {**NO_WAIT, **kafka_settings(options), "includeHeaders": "true"}
+    """Returns options of Spark's Kafka source for the topics and the range that the user named."""
+    settings = {**QUICK_READ, **kafka_settings(options), "includeHeaders": "true"}
     if options.topic_pattern is not None:
         settings["subscribePattern"] = options.topic_pattern
     else:
@@ -255,5 +279,5 @@ def source_settings(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _is_stream(options: argparse.Namespace) -> bool:
-    """It follows topics; an audit, which reads them once, looks at everything that is there."""
+    """Says whether the job follows topics; an audit reads them once, and reads everything."""
     return hasattr(options, "every")

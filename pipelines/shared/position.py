@@ -1,4 +1,4 @@
-"""How far a job has read each topic, kept with what it wrote, and where it goes on from there.
+"""How far a job has read each topic, kept with what it wrote, and where it continues from there.
 
 A job that writes its output and its position in one commit needs no checkpoint to be exact: Spark's checkpoint may be
 old, lost or another job's. So these jobs begin each run with a new checkpoint, at the offsets that their output names.
@@ -36,15 +36,16 @@ class Start:
     topics: dict[str, TopicState]
     """Every partition of every topic to be read."""
     lost: dict[tuple[str, int], int] = field(default_factory=dict)
-    """How many offsets were gone before they were read."""
+    """How many offsets were deleted before they were read."""
 
     def starting_offsets(self) -> str:
-        """As Spark's option takes it."""
+        """Returns the text that Spark's option takes."""
         return json.dumps({name: topic.next_offsets for name, topic in self.topics.items()})
 
 
 def resume(known: Topics, found: Mapping[str, Topic], begin: Offsets, end: Offsets, starting_offsets: str) -> Start:
-    """`starting_offsets`, as the user gave it, is for topics that were never read; a new partition is read whole."""
+    """Uses `starting_offsets`, as the user gave it, for topics that were never read; reads new partitions as a
+    whole."""
     check_same_topics(known, found)
     start = Start({})
     for name, topic in found.items():
@@ -67,8 +68,8 @@ def check_same_topics(known: Topics, found: Mapping[str, Topic]) -> None:
     for name, topic in found.items():
         if name in known and known[name].id != topic.id:
             raise Failure(
-                f"topic {name} was deleted and made again (id {known[name].id}, now {topic.id}): its offsets begin anew"
-                " and would mix with those already written; give the new topic another --output"
+                f"topic {name} was deleted and created again (id {known[name].id}, now {topic.id}): its offsets"
+                " begin at 0 again and would mix with those already written; give the new topic another --output"
             )
 
 
@@ -78,7 +79,7 @@ def check_nothing_lost(start: Start, known: Topics, fail_on_data_loss: bool) -> 
         first = known[name].next_offsets[partition]
         raise Failure(
             f"{sum(start.lost.values())} offsets were deleted before they were read (most of them in"
-            f" {name}-{partition}, {first} to {first + count - 1}): retention is faster than this job; to go on"
+            f" {name}-{partition}, {first} to {first + count - 1}): retention is faster than this job; to continue"
             " without them give --fail-on-data-loss false"
         )
 
@@ -86,11 +87,11 @@ def check_nothing_lost(start: Start, known: Topics, fail_on_data_loss: bool) -> 
 def advance(
     known: Topics, ends: Offsets, before: Mapping[str, Topic], after: Mapping[str, Topic]
 ) -> dict[str, TopicState]:
-    """What a batch that ended at `ends` changes, if its topics were the same before and after it was read."""
+    """Returns what a batch that ended at `ends` changes, if its topics were the same before and after it was read."""
     found: dict[str, dict[int, int]] = {}
     for (name, partition), offset in ends.items():
         if name not in before or name not in after:
-            raise Failure(f"topic {name} was deleted while it was read: what came of it last is not written")
+            raise Failure(f"topic {name} was deleted while the job read it: its last records were not written")
         found.setdefault(name, {})[partition] = offset
     check_same_topics({name: TopicState(topic.id, {}) for name, topic in before.items()}, after)
     check_same_topics(known, after)
@@ -98,7 +99,7 @@ def advance(
 
 
 def changed(before: Topics, after: Topics) -> dict[str, TopicState]:
-    """What of `after` is not in `before`."""
+    """Returns what of `after` is not in `before`."""
     found = {}
     for name, topic in after.items():
         old = before[name].next_offsets if name in before else {}
@@ -134,7 +135,7 @@ def chosen_offset(starting_offsets: str, name: str, partition: int, begin: int, 
         return begin if starting_offsets == "earliest" else end
     given = json.loads(starting_offsets).get(name, {}).get(str(partition))
     if given is None:
-        raise Failure(f"--starting-offsets says nothing of {name}-{partition}; write -2 for earliest, -1 for latest")
+        raise Failure(f"--starting-offsets lacks {name}-{partition}; write -2 for earliest, -1 for latest")
     offset = {EARLIEST: begin, LATEST: end}.get(given, given)
     if not begin <= offset <= end:
         raise Failure(f"--starting-offsets names {offset} in {name}-{partition}, which holds {begin} to {end - 1}")
@@ -145,5 +146,5 @@ def _check_not_ahead(key: tuple[str, int], wanted: int, end: int) -> None:
     if wanted > end:
         raise Failure(
             f"{key[0]}-{key[1]} was read up to offset {wanted - 1} and now ends at {end - 1}: the broker has lost"
-            " records and will give their offsets to others; give what comes now another --output"
+            " records and will give their offsets to new ones; name another --output for these"
         )

@@ -1,4 +1,4 @@
-"""What a running query tells: a line that follows its batches, and a summary at the end.
+"""Reports on a running query: a line that follows its batches, and a summary at the end.
 
 On a terminal the line is written over itself; elsewhere it is a line now and then, for a log.
 
@@ -28,7 +28,7 @@ CLEAR = "\r\x1b[K"
 
 @contextmanager
 def status(text: str, output: TextIO | None = None) -> Iterator[None]:
-    """What is waited for, while it is; on a terminal only."""
+    """Shows what the job waits for, while it does; on a terminal only."""
     output = output or sys.stderr
     in_place = output.isatty()
     if in_place:
@@ -41,13 +41,13 @@ def status(text: str, output: TextIO | None = None) -> Iterator[None]:
 
 
 def say(text: str, output: TextIO | None = None) -> None:
-    """A line that stays; a status that stands there gives way."""
+    """Writes a line that stays, in place of a status."""
     output = output or sys.stderr
     _write(output, f"{CLEAR}{text}\n" if output.isatty() else f"{text}\n")
 
 
 def _write(output: TextIO, text: str) -> None:
-    """Who has closed stderr does not listen."""
+    """Writes to stderr, unless it is closed."""
     try:
         output.write(text)
         output.flush()
@@ -70,7 +70,7 @@ class Summary:
     batches: int = 0
     rows_in: int = 0
     rows_out: int | None = None
-    """None if the job does not tell."""
+    """None if the job does not report it."""
     figures: dict[str, int] = field(default_factory=dict)
     elapsed_s: float = 0.0
     stopped: bool = False
@@ -110,7 +110,7 @@ class Progress:
         self._counts: dict[int, Counts] = {}
 
     def batch_done(self, batch_id: int, counts: Counts) -> None:
-        """From the thread that runs the batch, before Spark tells of it."""
+        """Counts a batch, in the thread that runs it, before Spark reports it."""
         self._counts[batch_id] = counts
         self.summary.batches += 1
         if counts.rows_out is not None:
@@ -140,13 +140,13 @@ class Progress:
         self._tell(now, f"{self.summary.name}: {self._last_batch}")
 
     def batch_runs(self, batch_id: int, for_s: float) -> None:
-        """So that a long batch is seen to live; on a terminal only."""
+        """Shows that a long batch is still running; on a terminal only."""
         if self._in_place and for_s >= REDRAW_INTERVAL_S:
             before = f" · {self._last_batch}" if self._last_batch else ""
             self._tell(self._clock(), f"{self.summary.name}: batch {batch_id} runs for {span(for_s)}{before}")
 
     def waits(self) -> None:
-        """So that nobody wonders before the first batch; on a terminal only."""
+        """Shows that the job waits for the first batch; on a terminal only."""
         if self._in_place:
             self._write(f"{CLEAR}{self.summary.name}: waiting for the first batch …")
 
@@ -175,7 +175,7 @@ class Progress:
             self._write(f"{datetime.fromtimestamp(now).astimezone().isoformat(timespec='seconds')} {line}\n")
 
     def _columns(self) -> int:
-        """Of the terminal that is written to: stdout may be a file."""
+        """Returns the width of the terminal that is written to: stdout may be a file."""
         try:
             return os.get_terminal_size(self._output.fileno()).columns
         except (OSError, ValueError):
@@ -190,7 +190,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def span(seconds: float) -> str:
-    """In the two largest units that say something."""
+    """Shows seconds in the two largest units that say something."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 60:
@@ -202,7 +202,7 @@ def span(seconds: float) -> str:
 
 
 def rows_read(progress: dict[str, Any]) -> int:
-    """Spark counts a row again each time a job looks at the batch; offsets count those that compaction took."""
+    """Counts by offsets if need be: Spark counts a row again each time a job reads the batch."""
     spans = [
         (_total(source["endOffset"]) - _total(source["startOffset"]))
         for source in progress["sources"]
@@ -213,7 +213,7 @@ def rows_read(progress: dict[str, Any]) -> int:
 
 
 def lag_records(progress: dict[str, Any]) -> int | None:
-    """None if no source tells offsets by topic and partition, as Kafka's does."""
+    """Returns None if no source reports offsets by topic and partition, as Kafka's does."""
     behind = [
         _total(source.get("latestOffset")) - _total(source.get("endOffset"))
         for source in progress["sources"]
@@ -248,7 +248,7 @@ def _figures(figures: dict[str, int]) -> list[str]:
 
 
 def _offsets(told: Any) -> dict[str, dict[str, int]]:
-    """{topic: {partition: offset}}, which comes as an object or as its text."""
+    """Returns {topic: {partition: offset}}, which comes as an object or as its text."""
     value = json.loads(told) if isinstance(told, str) else told
     return value if isinstance(value, dict) else {}
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish: what is under way is finished first. A second Ctrl-C does not wait."""
+"""Turns Ctrl-C and SIGTERM into a request: what is under way is finished first. A second Ctrl-C does not wait."""
 
 import signal
 import threading

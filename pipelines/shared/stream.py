@@ -1,4 +1,4 @@
-"""Runs a streaming query until it has read all, is told to stop, or fails; a batch that runs is never cut short.
+"""Runs a streaming query until it has read all, is asked to stop, or fails; a batch that runs is never cut short.
 
 Spark's `query.stop()` interrupts the batch that runs. So a query is stopped only while none does: once stopping, the
 batch under way is awaited, its commit too, and one that would begin is refused. A refused batch was planned but not
@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
-from barnabas.pipelines.shared.explain import ANEW, GO_ON, SPARK_ERRORS, explain
+from barnabas.pipelines.shared.explain import BEGIN_AGAIN, GO_ON, SPARK_ERRORS, explain
 from barnabas.pipelines.shared.failure import Failure
-from barnabas.pipelines.shared.files import Files
-from barnabas.pipelines.shared.offset_log import last_offsets
+from barnabas.pipelines.shared.files.file_system import Files
+from barnabas.pipelines.shared.files.offset_log import last_offsets
 from barnabas.pipelines.shared.progress import NEWEST, Counts, Progress, Summary
 from barnabas.pipelines.shared.stop_signal import StopSignal
 
@@ -36,7 +36,7 @@ def run_stream(
     output_mode: str = "append",
     progress: Progress | None = None,
 ) -> Summary:
-    """Every batch goes to `each_batch`, which may tell what it made of it. Raises Failure in one line."""
+    """Passes every batch to `each_batch`, which may return counts. Raises Failure in one line."""
     _check_topics(frame.sparkSession, options)
     progress = progress or Progress(name)
     with StopSignal() as stop:
@@ -62,7 +62,7 @@ def observe_newest(frame: DataFrame) -> DataFrame:
 
 
 def _check_topics(spark: SparkSession, options: argparse.Namespace) -> None:
-    """Spark would find out only after it has planned a batch of the wrong topics, and the checkpoint would keep it."""
+    """Refuses other topics early: Spark would plan a batch of them first, and the checkpoint would keep it."""
     named = getattr(options, "topic", None)
     if not isinstance(named, list) or not named or not options.fail_on_data_loss:
         return
@@ -73,7 +73,7 @@ def _check_topics(spark: SparkSession, options: argparse.Namespace) -> None:
     if strange := sorted(read.keys() - set(named)):
         raise Failure(
             f"the checkpoint {options.checkpoint} has read {', '.join(strange)}, which is not named any more: name it, "
-            f"{ANEW}, or {GO_ON}"
+            f"{BEGIN_AGAIN}, or {GO_ON}"
         )
 
 
@@ -147,7 +147,7 @@ class _Query:
         self._tell()
 
     def _stop_if_it_runs(self) -> None:
-        """It may be that not Spark has failed but we have."""
+        """Stops the query if it was not Spark that failed but we."""
         try:
             self.query.stop()
         except SPARK_ERRORS:
@@ -159,7 +159,7 @@ class _Query:
         elif not self._said_stopping:
             self._said_stopping = True
             name = self.progress.summary.name
-            self.progress.say(f"{name} stops when the batch is done; Ctrl-C again ends it at once")
+            self.progress.say(f"{name} stops when the batch is done; press Ctrl-C again to end it at once")
 
     def _tell(self) -> None:
         for told in self._new_progress():
@@ -171,7 +171,7 @@ class _Query:
             self.progress.batch_runs(running[0], time.monotonic() - running[1])
 
     def _new_progress(self) -> list[dict[str, Any]]:
-        """What was told since we last looked."""
+        """Returns what Spark reported since the last call."""
         new: list[dict[str, Any]] = []
         recent = self.query.recentProgress()
         for index in reversed(range(len(recent))):

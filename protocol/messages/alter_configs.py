@@ -34,5 +34,5 @@ class AlterConfigsResourceResponse:
 
 @message(api_key=33, versions=range(0, 3), flexible_since=2)
 class AlterConfigsResponse:
-    throttle_time_ms: int = int32()
+    throttle_time_ms: int = int32(default=0)
     responses: Sequence[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)

@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from barnabas.protocol.schema import array, boolean, int16, int32, int64, message, string, struct
 
 
-@message(api_key=18, versions=range(0, 5), flexible_since=3)
+@message(api_key=18, versions=range(0, 6), flexible_since=3)
 class ApiVersionsRequest:
     client_software_name: str = string(since=3, default="")
     client_software_version: str = string(since=3, default="")
+    cluster_id: str | None = string(since=5, nullable=True, default=None)
+    node_id: int = int32(since=5, default=-1)
 
 
 @struct
@@ -32,7 +34,7 @@ class FinalizedFeatureKey:
     min_version_level: int = int16(since=3, default=0)
 
 
-@message(api_key=18, versions=range(0, 5), flexible_since=3)
+@message(api_key=18, versions=range(0, 6), flexible_since=3)
 class ApiVersionsResponse:
     error_code: int = int16()
     api_keys: Sequence[ApiVersion] = array(ApiVersion)

@@ -54,5 +54,5 @@ class DescribedGroup:
 
 @message(api_key=69, versions=range(0, 2), flexible_since=0)
 class ConsumerGroupDescribeResponse:
-    throttle_time_ms: int = int32()
+    throttle_time_ms: int = int32(default=0)
     groups: Sequence[DescribedGroup] = array(DescribedGroup)

@@ -33,7 +33,7 @@ class Assignment:
 
 @message(api_key=68, versions=range(0, 2), flexible_since=0)
 class ConsumerGroupHeartbeatResponse:
-    throttle_time_ms: int = int32()
+    throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     error_message: str | None = string(nullable=True, default=None)
     member_id: str | None = string(nullable=True, default=None)

@@ -33,5 +33,5 @@ class CreatePartitionsTopicResult:
 
 @message(api_key=37, versions=range(0, 4), flexible_since=2)
 class CreatePartitionsResponse:
-    throttle_time_ms: int = int32()
+    throttle_time_ms: int = int32(default=0)
     results: Sequence[CreatePartitionsTopicResult] = array(CreatePartitionsTopicResult)

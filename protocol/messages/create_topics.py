@@ -57,5 +57,5 @@ class CreatableTopicResult:
 
 @message(api_key=19, versions=range(2, 8), flexible_since=5)
 class CreateTopicsResponse:
-    throttle_time_ms: int = int32()
+    throttle_time_ms: int = int32(default=0)
     topics: Sequence[CreatableTopicResult] = array(CreatableTopicResult)

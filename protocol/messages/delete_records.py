@@ -38,5 +38,5 @@ class DeleteRecordsTopicResult:
 
 @message(api_key=21, versions=range(0, 3), flexible_since=2)
 class DeleteRecordsResponse:
-    throttle_time_ms: int = int32()
+    throttle_time_ms: int = int32(default=0)
     topics: Sequence[DeleteRecordsTopicResult] = array(DeleteRecordsTopicResult)

@@ -29,5 +29,5 @@ class DeletableTopicResult:
 
 @message(api_key=20, versions=range(1, 7), flexible_since=4)
 class DeleteTopicsResponse:
-    throttle_time_ms: int = int32()
+    throttle_time_ms: int = int32(default=0)
     responses: Sequence[DeletableTopicResult] = array(DeletableTopicResult)

@@ -23,7 +23,7 @@ class DescribeClusterBroker:
 
 @message(api_key=60, versions=range(0, 3), flexible_since=0)
 class DescribeClusterResponse:
-    throttle_time_ms: int = int32()
+    throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     error_message: str | None = string(nullable=True, default=None)
     endpoint_type: int = int8(since=1, default=1)

@@ -49,5 +49,5 @@ class DescribeConfigsResult:
 
 @message(api_key=32, versions=range(1, 5), flexible_since=4)
 class DescribeConfigsResponse:
-    throttle_time_ms: int = int32()
+    throttle_time_ms: int = int32(default=0)
     results: Sequence[DescribeConfigsResult] = array(DescribeConfigsResult)

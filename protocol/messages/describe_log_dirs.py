@@ -42,6 +42,6 @@ class DescribeLogDirsResult:
 
 @message(api_key=35, versions=range(1, 6), flexible_since=2)
 class DescribeLogDirsResponse:
-    throttle_time_ms: int = int32()
+    throttle_time_ms: int = int32(default=0)
     error_code: int = int16(since=3, default=0)
     results: Sequence[DescribeLogDirsResult] = array(DescribeLogDirsResult)

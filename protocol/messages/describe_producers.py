@@ -42,5 +42,5 @@ class TopicResponse:
 
 @message(api_key=61, versions=range(0, 1), flexible_since=0)
 class DescribeProducersResponse:
-    throttle_time_ms: int = int32()
+    throttle_time_ms: int = int32(default=0)
     topics: Sequence[TopicResponse] = array(TopicResponse)

@@ -49,6 +49,6 @@ class DescribeTopicPartitionsResponseTopic:
 
 @message(api_key=75, versions=range(0, 1), flexible_since=0)
 class DescribeTopicPartitionsResponse:
-    throttle_time_ms: int = int32()
+    throttle_time_ms: int = int32(default=0)
     topics: Sequence[DescribeTopicPartitionsResponseTopic] = array(DescribeTopicPartitionsResponseTopic)
     next_cursor: Cursor | None = nested(Cursor, nullable=True, default=None)

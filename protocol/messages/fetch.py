@@ -124,7 +124,7 @@ class NodeEndpoint:
 
 @message(api_key=1, versions=range(4, 19), flexible_since=12)
 class FetchResponse:
-    throttle_time_ms: int = int32()
+    throttle_time_ms: int = int32(default=0)
     error_code: int = int16(since=7, default=0)
     session_id: int = int32(since=7, default=0)
     responses: Sequence[FetchableTopicResponse] = array(FetchableTopicResponse)

@@ -35,5 +35,5 @@ class AlterConfigsResourceResponse:
 
 @message(api_key=44, versions=range(0, 2), flexible_since=1)
 class IncrementalAlterConfigsResponse:
-    throttle_time_ms: int = int32()
+    throttle_time_ms: int = int32(default=0)
     responses: Sequence[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)

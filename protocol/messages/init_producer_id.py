@@ -13,7 +13,7 @@ class InitProducerIdRequest:
 
 @message(api_key=22, versions=range(0, 6), flexible_since=2)
 class InitProducerIdResponse:
-    throttle_time_ms: int = int32()
+    throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     producer_id: int = int64(default=-1)
     producer_epoch: int = int16()

@@ -18,6 +18,6 @@ class ConfigResource:
 
 @message(api_key=74, versions=range(0, 2), flexible_since=0)
 class ListConfigResourcesResponse:
-    throttle_time_ms: int = int32()
+    throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     config_resources: Sequence[ConfigResource] = array(ConfigResource)

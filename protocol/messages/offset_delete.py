@@ -37,5 +37,5 @@ class OffsetDeleteResponseTopic:
 @message(api_key=47, versions=range(0, 1))
 class OffsetDeleteResponse:
     error_code: int = int16()
-    throttle_time_ms: int = int32()
+    throttle_time_ms: int = int32(default=0)
     topics: Sequence[OffsetDeleteResponseTopic] = array(OffsetDeleteResponseTopic)

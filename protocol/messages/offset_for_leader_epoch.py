@@ -40,5 +40,5 @@ class OffsetForLeaderTopicResult:
 
 @message(api_key=23, versions=range(2, 5), flexible_since=4)
 class OffsetForLeaderEpochResponse:
-    throttle_time_ms: int = int32()
+    throttle_time_ms: int = int32(default=0)
     topics: Sequence[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult)

@@ -8,16 +8,11 @@ import pytest
 
 from barnabas.__main__ import main
 from barnabas.log_reader import Item, find_files, read
+from barnabas.protocol.batch_builder import build_batch, build_control_batch, build_end_transaction_marker
 from barnabas.protocol.compression import CompressionType
-from barnabas.protocol.metadata_records import FeatureLevelRecord, TopicRecord
-from barnabas.protocol.records import (
-    ControlType,
-    NewRecord,
-    build_batch,
-    build_control_batch,
-    build_end_transaction_marker,
-)
-from barnabas.replication.metadata_record_serde import encode_record
+from barnabas.protocol.records import ControlType, NewRecord
+from barnabas.protocol.stored.metadata_record_serde import MetadataRecord, encode_record
+from barnabas.protocol.stored.metadata_records import FeatureLevelRecord, TopicRecord
 from barnabas.storage.checkpoints import encode_checkpoint
 from barnabas.storage.producer_state import BatchMetadata, ProducerEntry, ProducerState
 
@@ -88,7 +83,7 @@ def test_a_torn_tail_is_found(segment: str, tail: bytes, complaint: str) -> None
 
 
 def test_metadata_records_have_names(tmp_path: Path) -> None:
-    records = [
+    records: list[MetadataRecord] = [
         FeatureLevelRecord(name="metadata.version", feature_level=30),
         TopicRecord(name="orders", topic_id=b"\x01" * 16),
     ]

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.client import Address, Client
+from barnabas.base.network import Address
+from barnabas.client.client import Client
 from barnabas.commands.start import with_address, with_advertised_port
 from barnabas.protocol.frame import encode_request
 from barnabas.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -272,7 +273,7 @@ def test_a_data_directory_that_cannot_be_made_is_one_line(tmp_path: Path) -> Non
         ("foo.bar=1", "foo.bar; `barnabas configs describe --broker ID --all` lists the keys"),
         ("num.partitions=three", "num.partitions"),
         ("num.partitions=0", "num.partitions"),
-        ("listeners=SSL://127.0.0.1:0", "only PLAINTEXT is served yet"),
+        ("listeners=SSL://127.0.0.1:0", "only PLAINTEXT is supported so far"),
     ],
 )
 def test_a_bad_setting_is_one_line(setting: str, complaint: str) -> None:

@@ -38,7 +38,7 @@ def test_a_broker_is_warm_when_the_same_load_costs_the_same(
         return next(left)
 
     monkeypatch.setattr(runner, "load_a_window", load_a_window)
-    monkeypatch.setattr(runner.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("benchmarks.runner.time.monotonic", lambda: now[0])
     runner.warm_up(cast(Bench, SimpleNamespace(scale=1.0)))
     assert now[0] == windows * window_s
 

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.storage.files import OsFiles
+from barnabas.broker.system.disk import OsFiles
 from barnabas.testing import Broker
-
-from .loopback import Wire, content
-from .wire import RawClient
-from .witness import HealthyClient, Lines
+from tests.broker.network.loopback import Wire, content
+from tests.broker.wire import RawClient
+from tests.broker.witness import HealthyClient, Lines
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -18,8 +19,7 @@ from barnabas.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-
-from .wire import RawClient
+from tests.broker.wire import RawClient
 
 Offsets = Mapping[tuple[str, int], int]
 
@@ -166,10 +166,14 @@ def commit_request(
 def committed(
     client: RawClient, group_id: str, *topics: str, partitions: Sequence[int] = (0,)
 ) -> dict[tuple[str, int], int]:
-    """Of the topics that are named, or of all; -1 where there is none."""
+    """Returns the offsets of the topics that are named, or of all; -1 where there is none.
+
+    Asks again while a broker that has just started loads the group, as every client does."""
     asked = [OffsetFetchRequestTopics(name=name, partition_indexes=partitions) for name in topics] if topics else None
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=asked)])
     (group,) = client.call(request, 9).groups
+    while group.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        (group,) = client.call(request, 9).groups
     assert group.error_code == 0, group
     return {
         (topic.name, partition.partition_index): partition.committed_offset

@@ -23,10 +23,9 @@ from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, Delete
 from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas.testing import Broker
-
-from ..protocol.declared import generate
-from .wire import CutOff, RawClient, batch_of, fetch_request, good, values_of
-from .witness import Lines, wait_for_line
+from tests.broker.wire import CutOff, RawClient, batch_of, fetch_request, good, values_of
+from tests.broker.witness import Lines, wait_for_line
+from tests.protocol.declared import generate
 
 NONE = ErrorCode.NONE
 pytestmark = pytest.mark.usefixtures("healthy")
@@ -36,7 +35,7 @@ def frame(payload: bytes) -> bytes:
     return struct.pack(">i", len(payload)) + payload
 
 
-# Requests that nobody serves
+# ---- requests that nobody serves
 
 
 @pytest.mark.parametrize("api_key", [4, 7, 11, 52, 999, 32_767, -1])
@@ -61,16 +60,16 @@ def test_produce_before_version_3_is_advertised_and_cut_off_as_by_kafka(broker: 
     assert HANDLERS[ApiKey.PRODUCE].request.__versions__ == range(3, 14)
 
 
-@pytest.mark.parametrize("version", [5, 99, 32_767])
+@pytest.mark.parametrize("version", [6, 99, 32_767])
 def test_an_unknown_version_of_api_versions_is_told_what_to_ask(client: RawClient, version: int) -> None:
     request = struct.pack(">hhih", ApiKey.API_VERSIONS, version, 77, 4) + b"test" + b"\0" + b"whatever this is"
     client.socket.sendall(frame(request))
-    assert client.receive_frame() == struct.pack(">ihihhh", 77, ErrorCode.UNSUPPORTED_VERSION, 1, 18, 0, 4)
+    assert client.receive_frame() == struct.pack(">ihihhh", 77, ErrorCode.UNSUPPORTED_VERSION, 1, 18, 0, 5)
     answer = client.call(ApiVersionsRequest(client_software_name="test", client_software_version="1.0"))
     assert answer.error_code == 0, "the same connection goes on"
 
 
-# Bytes that are no requests
+# ---- bytes that are no requests
 
 
 @pytest.mark.parametrize(
@@ -163,7 +162,7 @@ def test_random_bytes_behind_a_good_header_are_answered_or_cut_off(broker: Broke
                 drain(client, api_key)
 
 
-# Topic names
+# ---- topic names
 
 BAD_NAMES = [
     "", ".", "..", "../up", "../../etc/passwd", "/etc/passwd", "a/b", "a\\b", "a b", "a\nb", "a\0b", "a:b", "a,b",
@@ -226,7 +225,7 @@ def test_an_absurd_number_of_partitions_is_refused(client: RawClient, partitions
     assert client.call(create_request("absurd", partitions)).topics[0].error_code != NONE
 
 
-# Clients that misbehave in time
+# ---- clients that misbehave in time
 
 
 def test_half_a_frame_and_then_silence_is_cut_off(log: Lines) -> None:
@@ -313,7 +312,7 @@ def test_clients_that_go_away_while_their_fetch_waits_leave_nothing_behind(broke
             assert len(values_of(reader.receive().responses[0].partitions[0])) == 3
 
 
-# How many
+# ---- how many
 
 
 def test_more_connections_than_max_connections_are_refused(log: Lines) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
+from barnabas.protocol.batch_header import crc_of, iter_batches
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from barnabas.protocol.messages.delete_records import (
@@ -18,11 +19,9 @@ from barnabas.protocol.messages.delete_records import (
 )
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from barnabas.protocol.messages.metadata import MetadataRequest
-from barnabas.protocol.records import crc_of, iter_batches
 from barnabas.testing import Broker
-
-from .wire import RawClient, batch_of, good, records_of, values_of
-from .witness import Lines
+from tests.broker.wire import RawClient, batch_of, good, records_of, values_of
+from tests.broker.witness import Lines
 
 READERS = 3
 BATCHES = 400
@@ -40,7 +39,7 @@ def client(broker: Broker) -> Iterator[RawClient]:
         yield client
 
 
-# Readers and writers
+# ---- readers and writers
 
 
 class Reader(threading.Thread):
@@ -130,7 +129,7 @@ def test_a_consumer_whose_offset_was_deleted_is_told_and_goes_on_at_the_start_th
         consumer.close()
 
 
-# Coming back
+# ---- coming back
 
 
 def test_a_broker_that_comes_back_is_the_same_node_of_the_same_cluster(tmp_path: Path) -> None:
@@ -218,7 +217,7 @@ def test_without_the_free_space_asked_for_a_broker_starts_and_is_read_but_takes_
         assert client.list_offset("orders", -1).offset == 2
 
 
-# What people are told
+# ---- what people are told
 
 
 def test_the_log_tells_what_changed(tmp_path: Path) -> None:

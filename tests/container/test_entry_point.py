@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.client import Address, Client
+from barnabas.base.network import Address
+from barnabas.client.client import Client
 from barnabas.container_health import listening_address, words_of_entry_point
 from barnabas.options import Failure
 from tests.barnabas.processes import READY, TIMEOUT_S
@@ -99,7 +100,10 @@ def test_a_broker_out_of_somebodys_compose_file(name: str, tmp_path: Path) -> No
             {"KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:SSL"},
             "SSL",
         ),
-        ({"KAFKA_AUTHORIZER_CLASS_NAME": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}, "no ACLs yet"),
+        (
+            {"KAFKA_AUTHORIZER_CLASS_NAME": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"},
+            "ACLs are not supported so far",
+        ),
         ({"KAFKA_NUM_PARTITIONS": "three"}, "num.partitions"),
         ({"CLUSTER_ID": "two words"}, "must be one word"),
     ],
@@ -140,7 +144,7 @@ def test_a_stop_while_it_starts_is_heeded(tmp_path: Path) -> None:
     assert done.returncode == 143
 
 
-# Health
+# ---- health
 
 
 def test_it_is_not_healthy_where_nobody_listens() -> None:

@@ -15,7 +15,9 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from testcontainers.core.config import ConnectionMode, testcontainers_config
 
-from barnabas.client import Address, Client, Unreachable
+from barnabas.base.network import Address
+from barnabas.client.client import Client
+from barnabas.client.errors import Unreachable
 from barnabas.testing import BarnabasContainer
 from tests.container.base_image import OF_THIS_MACHINE, PUBLIC, ROOT, WHEELS, has_public_base, make_base
 from tests.container.compose import APACHE_KAFKA, on_ports
@@ -58,8 +60,10 @@ def copy_context(folder: Path) -> None:
     ignore = ROOT / ".dockerignore"
     names = [line[1:] for line in ignore.read_text().splitlines() if line.startswith("!")]
     for name in ("Dockerfile", *names):
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
-        copy(ROOT / name, folder / name, **({"symlinks": True} if (ROOT / name).is_dir() else {}))
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, symlinks=True)
+        else:
+            shutil.copy2(ROOT / name, folder / name)
     shutil.copytree(WHEELS, folder / "wheels")
     (folder / ".dockerignore").write_text(ignore.read_text().replace("*\n", "*\n!wheels\n", 1))
 
@@ -194,14 +198,14 @@ def test_a_mounted_file_is_read_and_a_user_of_ones_own_will_do(docker: Docker, i
 def test_what_cannot_work_is_one_line_and_no_loop(docker: Docker, image: str, tmp_path: Path) -> None:
     done = docker.attempt("run", "--rm", "--env", "KAFKA_LISTENERS=SSL://:9092", image)
     assert done.returncode == 1
-    assert "only PLAINTEXT is served yet" in done.stderr
+    assert "only PLAINTEXT is supported so far" in done.stderr
     tmp_path.chmod(0o700)
     done = docker.attempt("run", "--rm", "--volume", f"{tmp_path}:/mnt/shared/config:ro", "--user", "12345:0", image)
     assert done.returncode == 1
     assert "cannot read /mnt/shared/config/server.properties" in done.stderr
 
 
-# Under testcontainers
+# ---- under testcontainers
 
 
 @pytest.fixture

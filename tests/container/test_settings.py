@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.base.properties import parse_properties
 from barnabas.commands.start import START, properties_of
-from barnabas.container_settings import for_the_jvm, key_of, start_options, strangers
+from barnabas.container_settings import for_the_jvm, key_of, start_options, unknown_settings
 from barnabas.options import Failure
-from barnabas.storage.properties import parse_properties
 from tests.container.compose import APACHE_KAFKA, CONFLUENT
 from tests.kafka_jars import kafka_libs
 
@@ -189,11 +189,11 @@ def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     ],
 )
 def test_variables_that_no_broker_knows(environment: dict[str, str], expected: list[str]) -> None:
-    assert sorted(strangers(environment)) == expected
+    assert sorted(unknown_settings(environment)) == expected
 
 
 def test_a_slip_of_the_pen_is_told_what_was_meant() -> None:
-    (about,) = strangers({"KAFKA_NUM_PARTITONS": "3"}).values()
+    (about,) = unknown_settings({"KAFKA_NUM_PARTITONS": "3"}).values()
     assert about.endswith("did you mean num.partitions?")
 
 

@@ -12,7 +12,8 @@ import pytest
 from testcontainers.community.kafka import KafkaContainer
 
 import barnabas.testing
-from barnabas.client import Address, Client
+from barnabas.base.network import Address
+from barnabas.client.client import Client
 from barnabas.testing import BarnabasContainer
 from barnabas.testing_container import advertisement, entry_point
 from tests.barnabas.processes import READY, TIMEOUT_S

@@ -15,7 +15,7 @@ import org.apache.kafka.common.protocol.Readable;
 public class MessageProbe {
     private static final String[] PLACES = {
         "org.apache.kafka.common.message.%sData", "org.apache.kafka.common.message.%s", "org.apache.kafka.common.metadata.%s",
-        "org.apache.kafka.coordinator.group.generated.%s",
+        "org.apache.kafka.coordinator.group.generated.%s", "org.apache.kafka.raft.generated.%s",
     };
     private static final Map<String, Class<?>> CLASSES = new HashMap<>();
 

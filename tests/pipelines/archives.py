@@ -8,7 +8,7 @@ from typing import IO
 import duckdb
 import pyarrow.dataset as dataset
 
-from barnabas.pipelines.shared.folder import Folder
+from barnabas.pipelines.shared.files.folder import Folder
 
 Seen = Counter[tuple[str, int, int]]
 """How often each (topic, partition, offset) is there."""
@@ -25,7 +25,9 @@ def seen_by_duckdb(archive: Path) -> Seen:
     if not has_files(archive):
         return Counter()
     files = f"read_parquet('{archive}/**/*.parquet', hive_partitioning = true)"
-    return Counter(duckdb.sql(f'SELECT topic, "partition", "offset" FROM {files}').fetchall())
+    found = duckdb.sql(f'SELECT topic, "partition", "offset" FROM {files}')
+    assert found is not None
+    return Counter(found.fetchall())
 
 
 def has_files(archive: Path) -> bool:

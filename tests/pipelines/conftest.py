@@ -9,7 +9,8 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from barnabas.pipelines.shared import options, session
+from barnabas.pipelines.shared import options
+from barnabas.pipelines.shared.spark import session
 from compat_tests.brokers import apache_kafka
 from tests.kafka_jars import kafka_libs
 from tests.pipelines.gated_broker import GatedBroker

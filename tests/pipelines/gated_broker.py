@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from math import inf
 from pathlib import Path
+from typing import Self
 
 from tests.processes.broker_process import BrokerProcess
 
@@ -26,7 +27,7 @@ class GatedBroker(BrokerProcess):
     def bootstrap_servers(self) -> str:
         return self.gate.address
 
-    def start(self) -> "GatedBroker":
+    def start(self) -> Self:
         super().start()
         self.gate.leads_to(self.port)
         return self
@@ -46,6 +47,8 @@ class Gate:
         self._broker_port = 0
         self._sent_max = self._received_max = inf
         self._widened = threading.Condition()
+        self._received_bytes: list[int] = []
+        """By each client's connection."""
         self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
 
@@ -53,6 +56,11 @@ class Gate:
         if not self._broker_port:
             self._broker_port = port
             self._run(self._accept)
+
+    @property
+    def received_bytes(self) -> int:
+        """How much all clients have got from the broker."""
+        return sum(self._received_bytes)
 
     @contextmanager
     def narrowed(self, *, sent: float = inf, received: float = inf) -> Iterator[None]:
@@ -92,9 +100,25 @@ class Gate:
                     continue
                 self._sockets.append(broker)
                 self._run(self._forward, client, broker, lambda: self._sent_max)
-                self._run(self._forward, broker, client, lambda: self._received_max)
+                self._run(self._forward, broker, client, lambda: self._received_max, self._count_received())
 
-    def _forward(self, source: socket.socket, target: socket.socket, limit: Callable[[], float]) -> None:
+    def _count_received(self) -> Callable[[int], None]:
+        """A counter of its own for each connection: two threads would lose what they add to one."""
+        place = len(self._received_bytes)
+        self._received_bytes.append(0)
+
+        def count(passed_bytes: int) -> None:
+            self._received_bytes[place] = passed_bytes
+
+        return count
+
+    def _forward(
+        self,
+        source: socket.socket,
+        target: socket.socket,
+        limit: Callable[[], float],
+        count: Callable[[int], None] = lambda passed_bytes: None,
+    ) -> None:
         passed_bytes = 0
         with suppress(OSError):
             while data := source.recv(4096):
@@ -103,6 +127,7 @@ class Gate:
                     with self._widened:
                         self._widened.wait_for(lambda: limit() == inf)
                     break
+                count(passed_bytes)
                 target.sendall(data)
         for connection in (source, target):
             with suppress(OSError):

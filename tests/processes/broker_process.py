@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from tests.barnabas.processes import READY
 
@@ -27,7 +28,7 @@ class BrokerProcess:
         assert self._process is not None
         return self._process.pid
 
-    def start(self) -> "BrokerProcess":
+    def start(self) -> Self:
         command = [
             sys.executable,
             "-m",
@@ -69,7 +70,7 @@ class BrokerProcess:
         process.stdout.close()
         return code
 
-    def __enter__(self) -> "BrokerProcess":
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(

@@ -23,9 +23,9 @@ def produce(broker: Broker, value: bytes) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "acks": "all"})
     errors: list[object] = []
     for topic, partition in USED:
-        producer.produce(topic, value, partition=partition, on_delivery=lambda error, _: error and errors.append(error))
+        producer.produce(topic, value, partition=partition, on_delivery=lambda error, _: errors.append(error))
     assert producer.flush(60) == 0
-    assert not errors
+    assert not any(errors)
 
 
 def read(broker: Broker) -> dict[tuple[str, int], list[bytes]]:
@@ -34,7 +34,7 @@ def read(broker: Broker) -> dict[tuple[str, int], list[bytes]]:
     try:
         consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in USED])
         found: dict[tuple[str, int], list[bytes]] = {used: [] for used in USED}
-        ended = set()
+        ended: set[tuple[str, int]] = set()
         while len(ended) < len(USED):
             message = consumer.poll(30)
             assert message is not None, "the broker fell silent"
@@ -48,7 +48,7 @@ def read(broker: Broker) -> dict[tuple[str, int], list[bytes]]:
         consumer.close()
 
 
-def calls_on_the_loop(broker: Broker, work: Callable[[], None]) -> int:
+def calls_on_the_loop(broker: Broker, work: Callable[[], object]) -> int:
     """How many Python functions the broker's thread enters while `work` runs on this one."""
     calls = 0
     changed = threading.Event()
@@ -63,8 +63,7 @@ def calls_on_the_loop(broker: Broker, work: Callable[[], None]) -> int:
 
     for profile, then in ((count, work), (None, lambda: None)):
         changed.clear()
-        assert broker._loop is not None
-        broker._loop.call_from_thread(switch, profile)
+        broker._running.call(switch, profile)
         assert changed.wait(10)
         then()
     return calls

@@ -32,7 +32,7 @@ class Versioned(NamedTuple):
 @cache
 def declared_messages() -> tuple[Any, ...]:
     """Only modules that hold a declaration are imported: finding them must not depend on the rest of the project."""
-    found = {}
+    found: dict[Any, None] = {}
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             if "\n@message(" in path.read_text(encoding="utf-8"):

@@ -11,12 +11,14 @@ from random import Random
 from types import FrameType
 from typing import Any, NamedTuple
 
-from barnabas.protocol.consumer_protocol import decode_assignment, decode_subscription
+from barnabas.protocol.batch_builder import build_batch
+from barnabas.protocol.batch_header import crc_of, iter_batches
 from barnabas.protocol.errors import KafkaError, ProtocolError
 from barnabas.protocol.frame import decode_request_header, decode_response, encode_request, encode_response, frame_size
-from barnabas.protocol.group_record_serde import GroupKey, GroupValue, decode_record, encode_key
-from barnabas.protocol.records import build_batch, crc_of, has_null_key, iter_batches, iter_records
+from barnabas.protocol.records import has_null_key, iter_records
 from barnabas.protocol.schema import decode, encode
+from barnabas.protocol.stored.consumer_protocol import decode_assignment, decode_subscription
+from barnabas.protocol.stored.group_record_serde import GroupKey, GroupValue, decode_record, encode_key
 from tests.protocol.declared import Versioned, every_version, generate
 
 MUTANTS_PER_ROUND = 24

@@ -7,10 +7,11 @@ wire: `topics[].partitions[].fetch_offset: int64 = 0`.
 import json
 import re
 from functools import cache
+from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-from tests.kafka_jars import kafka_libs
+from tests.kafka_jars import kafka_libs, newest_clients_jar
 
 PRIMITIVES = {
     "bool",
@@ -37,14 +38,30 @@ def snake_case(name: str) -> str:
 @cache
 def kafka_schemas() -> dict[str, Any]:
     """Every schema by the name of its message."""
+    return _schemas_in(*sorted(kafka_libs().glob("kafka-*.jar")))
+
+
+@cache
+def newest_schemas() -> dict[str, Any]:
+    """Those of the newest client, for versions that `kafka_schemas` does not know."""
+    return _schemas_in(newest_clients_jar())
+
+
+def _schemas_in(*jars: Path) -> dict[str, Any]:
     schemas = {}
-    for jar in sorted(kafka_libs().glob("kafka-*.jar")):
+    for jar in jars:
         with ZipFile(jar) as archive:
             for entry in archive.namelist():
                 if entry.startswith("common/") and entry.endswith(".json"):
                     schema = json.loads(_without_comments(archive.read(entry).decode()))
                     schemas[schema["name"]] = schema
     return schemas
+
+
+def schema_of(name: str, version: int) -> Any:
+    """The schema of the message that has this version: Kafka's own, or that of the newest client."""
+    schema = kafka_schemas()[name]
+    return schema if version in versions(schema["validVersions"]) else newest_schemas()[name]
 
 
 def _without_comments(text: str) -> str:

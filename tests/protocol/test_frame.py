@@ -14,7 +14,7 @@ from barnabas.protocol.frame import (
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 
-FLEXIBLE_SINCE = {18: 3, 21: 2}
+FLEXIBLE_SINCE: dict[int, int | None] = {18: 3, 21: 2}
 CLASSIC, FLEXIBLE = 1, 2  # versions of DeleteRecords
 
 
@@ -57,7 +57,7 @@ def test_tags_of_a_header_are_passed_over() -> None:
 )
 def test_a_response_header(response: object, version: int, expected: str) -> None:
     frame, slices = encode_response(response, version, 9)
-    assert (frame, slices) == (bytes.fromhex(expected), [])
+    assert (bytes(frame), slices) == (bytes.fromhex(expected), [])
     correlation_id, decoded = decode_response(type(response), version, memoryview(frame)[4:])
     assert (correlation_id, decoded) == (9, response)
 

@@ -7,30 +7,33 @@ import os
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
 from secrets import randbits
 from typing import Any
 
 import pytest
 
+from barnabas.protocol.batch_builder import build_batch
 from barnabas.protocol.compression import CompressionType
 from barnabas.protocol.errors import KafkaError, ProtocolError
-from barnabas.protocol.records import build_batch, has_null_key, iter_records
+from barnabas.protocol.records import has_null_key, iter_records
 from barnabas.protocol.schema import Field, decode, default_of, encode
 from tests.protocol import fuzzing
-from tests.protocol.declared import every_version, generate
+from tests.protocol.declared import Versioned, every_version, generate
 
 SHARDS = 4
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES") or 100_000)
 SEED = int(os.environ.get("FUZZ_SEED") or (randbits(32) if "FUZZ_EXAMPLES" in os.environ else 1))
 ROUND = os.environ.get("FUZZ_ROUND")
+PeakBytes = Callable[[Callable[[], object]], int]
 HUGE = [bytes.fromhex(text) for text in ("7fffffff", "06400000", "ffffffff0f", "ffffffff07", "808080320000")]
 """An array of 2**31 - 1, 100 MiB, and the same as variable-length integers."""
 
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_nothing_but_errors_of_the_protocol_escapes(shard, capfd):
+def test_nothing_but_errors_of_the_protocol_escapes(shard: int, capfd: pytest.CaptureFixture[str]) -> None:
     def progress(line: str) -> None:
         if "FUZZ_EXAMPLES" in os.environ:
             with capfd.disabled():
@@ -50,7 +53,9 @@ def test_nothing_but_errors_of_the_protocol_escapes(shard, capfd):
         (lambda data: forever(), "TimeoutError: more than"),
     ],
 )
-def test_the_fuzzer_finds_what_it_looks_for_and_says_how_to_see_it_again(damage, escapes):
+def test_the_fuzzer_finds_what_it_looks_for_and_says_how_to_see_it_again(
+    damage: Callable[[bytes], object], escapes: str
+) -> None:
     broken = fuzzing.Target("broken", lambda random: b"valid", damage)
     with pytest.raises(fuzzing.Failure, match=f"FUZZ_SEED=3 FUZZ_ROUND=39: broken on .* bytes [0-9a-f]*: {escapes}"):
         fuzzing.run_round([broken], 3, 39)  # the first input of round 39 is one whose steps are counted
@@ -62,7 +67,7 @@ def forever() -> None:
 
 
 @pytest.mark.parametrize("message", every_version(), ids=repr)
-def test_a_message_cut_at_any_byte_is_refused(message):
+def test_a_message_cut_at_any_byte_is_refused(message: Versioned) -> None:
     cls, version = message
     encoded = bytes(encode(generate(cls, version, Random(7)), version))
     for size in range(min(len(encoded), 600)):
@@ -74,7 +79,7 @@ def test_a_message_cut_at_any_byte_is_refused(message):
 
 
 @pytest.fixture
-def peak_bytes() -> Iterator[Callable[[Callable[[], object]], int]]:
+def peak_bytes() -> Iterator[PeakBytes]:
     """The most memory that a call took, above what was taken before."""
 
     def measured(read: Callable[[], object]) -> int:
@@ -92,18 +97,20 @@ def peak_bytes() -> Iterator[Callable[[Callable[[], object]], int]]:
 
 
 @pytest.mark.parametrize("message", every_version(), ids=repr)
-def test_a_length_that_lies_takes_no_memory(message, peak_bytes):
+def test_a_length_that_lies_takes_no_memory(message: Versioned, peak_bytes: PeakBytes) -> None:
     cls, version = message
     encoded = bytes(encode(smallest(cls, version, elements=1), version))
     decode(cls, version, encoded)  # compiles
     for position in range(min(len(encoded), 60)):
         for huge in HUGE:
             frame = encoded[:position] + huge + encoded[position + 1 :]
-            assert peak_bytes(lambda frame=frame: decode(cls, version, frame)) < 20_000, frame.hex()
+            assert peak_bytes(partial(decode, cls, version, frame)) < 20_000, frame.hex()
 
 
 @pytest.mark.parametrize("message", every_version(), ids=repr)
-def test_a_frame_full_of_the_smallest_elements_takes_memory_in_proportion(message, peak_bytes):
+def test_a_frame_full_of_the_smallest_elements_takes_memory_in_proportion(
+    message: Versioned, peak_bytes: PeakBytes
+) -> None:
     """A Python object of a few fields takes a hundred bytes where the wire takes two; nothing takes more than that."""
     cls, version = message
     encoded = bytes(encode(smallest(cls, version, elements=300), version))
@@ -137,7 +144,9 @@ def read_records(batch: bytes, max_decompressed_bytes: int) -> None:
 @pytest.mark.parametrize(
     "read", [lambda batch, limit: list(iter_records(batch, max_decompressed_bytes=limit)), has_null_key]
 )
-def test_a_compression_bomb_takes_little_more_than_is_allowed(codec, read, peak_bytes):
+def test_a_compression_bomb_takes_little_more_than_is_allowed(
+    codec: CompressionType, read: Callable[[bytes, int], object], peak_bytes: PeakBytes
+) -> None:
     batch = bytes(build_batch([(None, bytes(64 << 20), (), 0)], compression=codec))
     limit = 1 << 16
     with pytest.raises(KafkaError):

@@ -4,6 +4,7 @@ import os
 import random
 import struct
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,28 +13,28 @@ from kafka.record.default_records import ControlRecord, DefaultRecordBatch, Defa
 from kafka.record.memory_records import MemoryRecords
 
 from barnabas.protocol import records
+from barnabas.protocol.batch_builder import build_batch, build_control_batch, build_end_transaction_marker, put_varint
+from barnabas.protocol.batch_header import (
+    HEADER_BYTES,
+    BatchHeader,
+    crc_of,
+    header_at,
+    iter_batches,
+    set_max_timestamp,
+    set_offsets,
+)
 from barnabas.protocol.compression import CompressionType, compress
 from barnabas.protocol.crc32c import crc32c
 from barnabas.protocol.errors import CorruptMessage, ErrorCode, KafkaError, ProtocolError, UnsupportedCompressionType
 from barnabas.protocol.records import (
-    HEADER_BYTES,
-    BatchHeader,
     ControlType,
     Header,
     NewRecord,
     Record,
-    build_batch,
-    build_control_batch,
-    build_end_transaction_marker,
     control_type_of,
     coordinator_epoch_of,
-    crc_of,
     has_null_key,
-    header_at,
-    iter_batches,
     iter_records,
-    set_max_timestamp,
-    set_offsets,
 )
 
 FUZZ_EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "4000"))
@@ -68,7 +69,7 @@ def headers_of(pairs: Iterable[tuple[str, bytes | None]]) -> tuple[Header, ...]:
 
 def varint(value: int) -> bytes:
     buffer = bytearray()
-    records.put_varint(buffer, value)
+    put_varint(buffer, value)
     return bytes(buffer)
 
 
@@ -232,8 +233,9 @@ def kafka_python(batch: bytes | bytearray) -> list[Record]:
 
 @pytest.mark.parametrize("compression", CompressionType)
 def test_kafka_python_reads_what_we_build(compression: CompressionType) -> None:
-    producer = {"producer_id": 5, "producer_epoch": 2, "base_sequence": 8}
-    batch = build_batch(SAMPLE, base_offset=1000, compression=compression, **producer)
+    batch = build_batch(
+        SAMPLE, base_offset=1000, compression=compression, producer_id=5, producer_epoch=2, base_sequence=8
+    )
     assert kafka_python(batch) == stored(SAMPLE, 1000) == parsed(batch)
     other = DefaultRecordBatch(bytes(batch))
     header = header_at(batch)
@@ -246,7 +248,7 @@ def test_kafka_python_reads_what_we_build(compression: CompressionType) -> None:
 @pytest.mark.parametrize("compression", CompressionType)
 @pytest.mark.parametrize("transactional", [False, True])
 def test_we_read_what_kafka_python_builds(compression: CompressionType, transactional: bool) -> None:
-    producer = {"producer_id": 5, "producer_epoch": 2, "base_sequence": 8}
+    producer: dict[str, Any] = {"producer_id": 5, "producer_epoch": 2, "base_sequence": 8}
     builder = DefaultRecordBatchBuilder(
         magic=2, compression_type=compression, is_transactional=transactional, batch_size=1 << 22, **producer
     )

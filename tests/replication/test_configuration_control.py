@@ -1,34 +1,48 @@
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
 import pytest
 
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages import alter_configs as legacy
 from barnabas.protocol.messages import incremental_alter_configs as incremental
-from barnabas.replication.configuration_control import ConfigOperation
-from barnabas.replication.image import ResourceType
-from barnabas.replication.image_delta import replayed
-from tests.replication.clusters import cluster, controller, new_topic, with_topics
+from barnabas.protocol.stored.metadata_records import ConfigRecord
+from barnabas.replication.controller.configuration_control import ConfigOperation
+from barnabas.replication.controller.decision import Decision
+from barnabas.replication.metadata.image import MetadataImage, ResourceType
+from barnabas.replication.metadata.image_delta import replayed
+from tests.replication.clusters import cluster, decided, new_topic, with_topics
 
 E = ErrorCode
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 TOPIC, BROKER, GROUP = ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP
 
+Change: TypeAlias = tuple[str, int, str | None]
+"""A key, what is done to it, and with which value."""
+Replacement: TypeAlias = tuple[int, str, Sequence[tuple[str, str | None]]]
+"""The type of a resource, its name, and everything that is to be set there."""
+
 
 @pytest.fixture
-def image():
+def image() -> MetadataImage:
     return with_topics(cluster(1, 2), new_topic("orders", configs={"retention.ms": "5", "segment.ms": "7"}))
 
 
-def resource(resource_type, name, *configs):
+def resource(resource_type: int, name: str, *configs: Change) -> incremental.AlterConfigsResource:
     entries = [incremental.AlterableConfig(name=key, config_operation=op, value=value) for key, op, value in configs]
     return incremental.AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=entries)
 
 
-def alter(image, *resources, validate_only=False):
+def alter(
+    image: MetadataImage, *resources: incremental.AlterConfigsResource, validate_only: bool = False
+) -> Decision[incremental.IncrementalAlterConfigsResponse]:
     request = incremental.IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
-    return controller().incremental_alter_configs(request, image)
+    return decided(request, image)
 
 
-def replace(image, *resources, validate_only=False):
+def replace(
+    image: MetadataImage, *resources: Replacement, validate_only: bool = False
+) -> Decision[legacy.AlterConfigsResponse]:
     request = legacy.AlterConfigsRequest(
         resources=[
             legacy.AlterConfigsResource(
@@ -40,10 +54,10 @@ def replace(image, *resources, validate_only=False):
         ],
         validate_only=validate_only,
     )
-    return controller().alter_configs(request, image)
+    return decided(request, image)
 
 
-def codes(response):
+def codes(response: incremental.IncrementalAlterConfigsResponse | legacy.AlterConfigsResponse) -> list[ErrorCode]:
     return [ErrorCode(result.error_code) for result in response.responses]
 
 
@@ -65,7 +79,9 @@ KEPT = {"retention.ms": "5", "segment.ms": "7"}
         ([], KEPT),
     ],
 )
-def test_incremental_changes_touch_what_they_name(image, configs, expected):
+def test_incremental_changes_touch_what_they_name(
+    image: MetadataImage, configs: list[Change], expected: Mapping[str, str]
+) -> None:
     records, response = alter(image, resource(TOPIC, "orders", *configs))
     assert codes(response) == [E.NONE]
     assert replayed(image, records).config(TOPIC, "orders") == expected
@@ -93,13 +109,11 @@ def test_incremental_changes_touch_what_they_name(image, configs, expected):
         (resource(BROKER, "1", ("log.cleaner.backoff", SET, "9")), E.NONE),
         (resource(BROKER, "", ("log.cleaner.backoff", SET, "9")), E.INVALID_REQUEST),  # only for one at a time
         (resource(BROKER, "1", ("node.id", SET, "9")), E.INVALID_REQUEST),  # never while it runs
-        (resource(BROKER, "1", ("num.io.threads", SET, "many")), E.INVALID_REQUEST),
         (resource(BROKER, "1", ("num.io.thread", SET, "9")), E.INVALID_CONFIG),
-        (resource(BROKER, "2", ("num.io.threads", SET, "9")), E.INVALID_REQUEST),  # broker 1 was asked
+        (resource(BROKER, "2", ("num.io.threads", SET, "9")), E.NONE),  # whichever broker was asked has judged it
         (resource(BROKER, "one", ("num.io.threads", SET, "9")), E.INVALID_REQUEST),
         (resource(BROKER, "-1", ("num.io.threads", SET, "9")), E.INVALID_REQUEST),
-        (resource(ResourceType.BROKER_LOGGER, "1", ("root", SET, "DEBUG")), E.INVALID_CONFIG),
-        (resource(ResourceType.BROKER_LOGGER, "2", ("root", SET, "DEBUG")), E.INVALID_REQUEST),
+        (resource(ResourceType.BROKER_LOGGER, "1", ("root", SET, "DEBUG")), E.INVALID_REQUEST),  # never comes here
         (resource(GROUP, "g", ("consumer.session.timeout.ms", SET, "9")), E.NONE),  # whether the group exists or not
         (resource(GROUP, "g", ("consumer.session.timeout.ms", SET, "0")), E.INVALID_CONFIG),
         (resource(GROUP, "g", ("consumer.session.timeout", SET, "9")), E.INVALID_CONFIG),
@@ -109,19 +123,21 @@ def test_incremental_changes_touch_what_they_name(image, configs, expected):
         (resource(99, "x", ("y", SET, "z")), E.INVALID_REQUEST),
     ],
 )  # fmt: skip
-def test_a_resource_is_changed_or_refused_as_a_whole(image, asked, code):
+def test_a_resource_is_changed_or_refused_as_a_whole(
+    image: MetadataImage, asked: incremental.AlterConfigsResource, code: E
+) -> None:
     records, response = alter(image, asked)
     assert codes(response) == [code]
     assert bool(records) == (code == E.NONE)
     assert bool(response.responses[0].error_message) == (code != E.NONE)
 
 
-def test_a_broker_that_is_not_registered_has_no_configuration():
+def test_a_broker_that_is_not_registered_has_no_configuration() -> None:
     _, response = alter(cluster(2), resource(BROKER, "1", ("num.io.threads", SET, "9")))
     assert codes(response) == [E.BROKER_ID_NOT_REGISTERED]
 
 
-def test_each_resource_stands_alone_and_one_named_twice_falls_twice(image):
+def test_each_resource_stands_alone_and_one_named_twice_falls_twice(image: MetadataImage) -> None:
     records, response = alter(
         image,
         resource(TOPIC, "orders", ("retention.ms", SET, "1")),
@@ -129,10 +145,12 @@ def test_each_resource_stands_alone_and_one_named_twice_falls_twice(image):
         resource(TOPIC, "orders", ("retention.ms", SET, "2")),
     )
     assert codes(response) == [E.INVALID_REQUEST, E.NONE, E.INVALID_REQUEST]
-    assert [(record.name, record.value) for record in records] == [("num.io.threads", "9")]
+    (record,) = records
+    assert isinstance(record, ConfigRecord)
+    assert (record.name, record.value) == ("num.io.threads", "9")
 
 
-def test_a_value_that_stays_makes_a_record_only_for_a_broker(image):
+def test_a_value_that_stays_makes_a_record_only_for_a_broker(image: MetadataImage) -> None:
     records, _ = alter(image, resource(TOPIC, "orders", ("retention.ms", SET, "5")))
     assert not records
     image = replayed(image, alter(image, resource(BROKER, "1", ("num.io.threads", SET, "9"))).records)
@@ -140,7 +158,7 @@ def test_a_value_that_stays_makes_a_record_only_for_a_broker(image):
     assert len(records) == 1  # this is how a broker is told to read its files again
 
 
-def test_the_legacy_request_replaces_everything(image):
+def test_the_legacy_request_replaces_everything(image: MetadataImage) -> None:
     records, response = replace(image, (TOPIC, "orders", [("cleanup.policy", "compact"), ("segment.ms", "7")]))
     assert codes(response) == [E.NONE]
     assert replayed(image, records).config(TOPIC, "orders") == {"cleanup.policy": "compact", "segment.ms": "7"}
@@ -153,19 +171,18 @@ def test_the_legacy_request_replaces_everything(image):
         ((TOPIC, "orders", [("retention.ms", "1"), ("retention.ms", "2")]), E.INVALID_REQUEST),
         ((TOPIC, "orders", [("retention.ms", "x")]), E.INVALID_CONFIG),
         ((TOPIC, "payments", []), E.UNKNOWN_TOPIC_OR_PARTITION),
-        ((ResourceType.BROKER_LOGGER, "1", [("root", "DEBUG")]), E.INVALID_REQUEST),  # unlike the incremental one
         ((TOPIC, "orders", []), E.NONE),  # everything goes back to the defaults
     ],
 )
-def test_the_legacy_request_has_the_same_rules(image, asked, code):
+def test_the_legacy_request_has_the_same_rules(image: MetadataImage, asked: Replacement, code: E) -> None:
     records, response = replace(image, asked)
     assert codes(response) == [code]
     assert bool(records) == (code == E.NONE)
 
 
-def test_validate_only_answers_but_decides_nothing(image):
+def test_validate_only_answers_but_decides_nothing(image: MetadataImage) -> None:
     records, response = replace(image, (TOPIC, "orders", []), validate_only=True)
     assert (list(records), codes(response)) == ([], [E.NONE])
     asked = resource(TOPIC, "orders", ("retention.ms", SET, "x"))
-    records, response = alter(image, asked, validate_only=True)
-    assert (list(records), codes(response)) == ([], [E.INVALID_CONFIG])
+    records, refused = alter(image, asked, validate_only=True)
+    assert (list(records), codes(refused)) == ([], [E.INVALID_CONFIG])

@@ -2,47 +2,54 @@
 
 import json
 import re
+from typing import Any
 
 import pytest
 
+from barnabas.broker.system.disk import OsFiles
+from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from barnabas.protocol.messages.create_topics import CreateTopicsRequest
-from barnabas.replication.snapshots import list_snapshots
-from barnabas.storage.files import OsFiles
+from barnabas.replication.metadata.snapshots import list_snapshots
 from tests.kafka_jars import run_java
-from tests.replication.clusters import controller, new_topic, registration
-from tests.replication.seams import Quorum
+from tests.replication.clusters import new_topic, registration
+from tests.replication.seams import Quorum, check_kept
 
 
-def dumped(path):
+def dumped(path: str) -> str:
     text = run_java("DumpMetadata.java", path)
     complaints = re.findall("(?im)^.*(?:exception|error|mismatch|isvalid: false|corrupt|garbage).*$", text)
     assert complaints == []
     return text
 
 
-def records(text):
+def records(text: str) -> list[dict[str, Any]]:
     return [json.loads(line.partition("payload: ")[2]) for line in text.splitlines() if "payload: " in line]
 
 
 @pytest.fixture(scope="module")
-def quorum(tmp_path_factory):
+def quorum(tmp_path_factory: pytest.TempPathFactory) -> Quorum:
     quorum = Quorum(OsFiles(), str(tmp_path_factory.mktemp("data"))).lead()
-    decider = controller()
     topics = [
         new_topic("orders", -1, -1, {0: [1], 1: [1]}, {"retention.ms": "5"}),
         new_topic("__consumer_offsets", 50),
     ]
-    for decide in (
-        lambda image: decider.register_and_unfence(registration(1, rack="a"), image),
-        lambda image: decider.create_topics(CreateTopicsRequest(topics=topics), image),
-        lambda image: decider.allocate_producer_ids(1, image.brokers[1].broker_epoch, image),
+    for request in (
+        registration(1, rack="a"),
+        BrokerHeartbeatRequest(
+            broker_id=1, broker_epoch=5, current_metadata_offset=5, want_fence=False, want_shut_down=False
+        ),
+        CreateTopicsRequest(topics=topics),
+        AllocateProducerIdsRequest(broker_id=1, broker_epoch=5),
     ):
-        quorum.metadata.decide(decide, lambda response, error: None)
+        answer = quorum.submit(request)
+        quorum.run()
+        check_kept(answer)
     quorum.run()
     return quorum
 
 
-def test_kafka_reads_the_log(quorum):
+def test_kafka_reads_the_log(quorum: Quorum) -> None:
     text = dumped(f"{quorum.log.path}/00000000000000000000.log")
     assert all(name in text for name in ("LeaderChange", "KRaftVersion", "KRaftVoters"))
     found = records(text)
@@ -58,11 +65,11 @@ def test_kafka_reads_the_log(quorum):
     assert found[5]["data"] == {"resourceType": 2, "resourceName": "orders", "name": "retention.ms", "value": "5"}
     assert (found[6]["version"], found[6]["data"]["leader"], found[6]["data"]["isr"]) == (2, 1, [1])
     assert found[-1]["type"] == "PRODUCER_IDS_RECORD"
-    assert len(found) == quorum.metadata.image.end_offset - 3  # all but the leader's three
+    assert len(found) == quorum.image.end_offset - 3  # all but the leader's three
 
 
-def test_kafka_reads_a_snapshot(quorum):
-    quorum.metadata.take_snapshot()
+def test_kafka_reads_a_snapshot(quorum: Quorum) -> None:
+    quorum.controller.snapshotter.take()
     quorum.run()
     (snapshot_id,) = list_snapshots(quorum.files, quorum.log.path)
     text = dumped(f"{quorum.log.path}/{snapshot_id.file_name}")

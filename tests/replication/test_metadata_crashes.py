@@ -5,20 +5,23 @@ from random import Random
 
 import pytest
 
+from barnabas.base.promise import Promise
 from barnabas.protocol.errors import KafkaError
-from barnabas.protocol.metadata_records import ConfigRecord, RemoveTopicRecord, TopicRecord
-from barnabas.replication.cluster_control import bootstrap_records
-from barnabas.replication.image import empty_image
-from barnabas.replication.image_delta import replayed
+from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
+from barnabas.protocol.stored.metadata_records import ConfigRecord, RemoveTopicRecord, TopicRecord
+from barnabas.replication.controller.cluster_control import bootstrap_records
+from barnabas.replication.metadata.image import MetadataImage, empty_image
+from barnabas.replication.metadata.image_delta import replayed
 from tests.replication.clusters import CLUSTER_ID, uuid
 from tests.replication.seams import Quorum
 from tests.simulation.files import Crash, SimulatedFiles
+from tests.simulation.world import World
 
 SEEDS = int(os.environ.get("METADATA_CRASH_SEEDS", "60"))
 LIVES = 12
 
 
-def content(image):
+def content(image: MetadataImage) -> MetadataImage:
     """What the image says, whatever it took to get there."""
     return image._replace(end_offset=0, epoch=0, timestamp_ms=0, controller_id=0)
 
@@ -26,10 +29,13 @@ def content(image):
 class Run:
     """One disk, and one broker after the other on it."""
 
-    def __init__(self, seed):
+    def __init__(self, seed: int) -> None:
         self.seed = seed
         self.random = Random(seed)
-        self.files = SimulatedFiles(Random(seed + 1))
+        world = World(seed)
+        self.scheduler = world.scheduler
+        self.machine = world.machine("controller")
+        self.files = self.machine.files
         self.files.makedirs("/data")
         self.files.sync_dir("/")
         self.states = [content(empty_image(CLUSTER_ID))]
@@ -38,7 +44,7 @@ class Run:
         self.end_offset = 0
         self.numbers = iter(range(1, 10**9))
 
-    def live(self):
+    def live(self) -> None:
         """Until the process dies."""
         settings = {
             "batch_bytes_max": self.random.choice([300, 1 << 20]),
@@ -47,16 +53,17 @@ class Run:
         if self.random.random() < 0.9:
             self.files.crash_after(self.random.randrange(60))
         try:
-            quorum = Quorum(self.files, "/data", **settings)
-            self.check_found(quorum.metadata.image)
+            environment = self.machine.start().environment
+            quorum = Quorum(self.files, "/data", environment=environment, **settings)
+            self.check_found(quorum.image)
             self.work(quorum)
             if self.random.random() < 0.5:
                 quorum.stop()
         except Crash:
             pass
-        self.files.cut_power() if self.random.random() < 0.7 else self.files.kill()
+        self.machine.cut_power() if self.random.random() < 0.7 else self.machine.kill()
 
-    def check_found(self, image):
+    def check_found(self, image: MetadataImage) -> None:
         """What it found is no more durable than before: only the new leader's fsync makes it so."""
         about = f"seed={self.seed}"
         assert content(image) in self.states, about
@@ -64,39 +71,38 @@ class Run:
         last = max(index for index, state in enumerate(self.states) if state == content(image))
         self.states = self.states[: last + 1]
 
-    def work(self, quorum):
-        found = content(quorum.metadata.image)
-        self.states.append(content(replayed(quorum.metadata.appended_image, bootstrap_records())))
-        quorum.metadata.become_leader(lambda error: self.led(quorum, found, error))
+    def work(self, quorum: Quorum) -> None:
+        found = content(quorum.image)
+        self.states.append(content(replayed(quorum.appended_image, bootstrap_records())))
+        quorum.controller.become_leader().when_done(lambda leads: self.led(quorum, found, leads))
         for _ in range(self.random.randrange(30)):
             self.append(quorum)
-            if self.random.random() < 0.5:
-                quorum.run()
+            self.scheduler.run_for(self.random.choice([0, 1, 5, 50]))
             if self.random.random() < 0.1:
-                quorum.metadata.take_snapshot()
+                quorum.controller.snapshotter.take()
             if self.random.random() < 0.1:
-                quorum.clock.advance(60_000)
-        quorum.run()
+                self.scheduler.run_for(60_000)
+        self.scheduler.run_for(50)
 
-    def led(self, quorum, found, error):
-        self.answered(found, quorum.metadata.image.end_offset, error)
-        assert quorum.metadata.epoch > self.epoch, f"seed={self.seed}: an epoch was used twice"
-        self.epoch = quorum.metadata.epoch
+    def led(self, quorum: Quorum, found: MetadataImage, leads: Promise[None]) -> None:
+        self.answered(found, quorum.image.end_offset, leads)
+        assert quorum.controller.epoch > self.epoch, f"seed={self.seed}: an epoch was used twice"
+        self.epoch = quorum.controller.epoch
 
-    def append(self, quorum):
-        records = self.records(quorum.metadata.appended_image)
-        state = content(replayed(quorum.metadata.appended_image, records))
+    def append(self, quorum: Quorum) -> None:
+        records = self.records(quorum.appended_image)
+        state = content(replayed(quorum.appended_image, records))
         self.states.append(state)  # from here on it may be found: the crash can come after the last byte was written
-        quorum.metadata.append(records, lambda error: None)
-        end_offset = quorum.metadata.appended_image.end_offset
-        quorum.metadata.append([], lambda error: self.answered(state, end_offset, error))
+        quorum.controller.append(records)
+        end_offset = quorum.appended_image.end_offset
+        quorum.controller.append([]).when_done(lambda answer: self.answered(state, end_offset, answer))
 
-    def answered(self, state, end_offset, error):
-        assert error is None
+    def answered(self, state: MetadataImage, end_offset: int, answer: Promise[None]) -> None:
+        assert answer.error is None
         self.states = self.states[self.states.index(state) :]
         self.end_offset = end_offset
 
-    def records(self, image):
+    def records(self, image: MetadataImage) -> list[MetadataRecord]:
         random = self.random
         existing = list(image.topics)
         if existing and random.random() < 0.4:
@@ -109,47 +115,42 @@ class Run:
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 20))
-def test_no_answered_decision_is_lost_and_none_comes_back_in_part(first):
+def test_no_answered_decision_is_lost_and_none_comes_back_in_part(first: int) -> None:
     for seed in range(first, first + 20):
         run = Run(seed)
         for _ in range(LIVES):
             run.live()
 
 
-def test_a_full_disk_refuses_and_once_there_is_room_it_goes_on():
+def test_a_full_disk_refuses_and_once_there_is_room_it_goes_on() -> None:
     files = SimulatedFiles(Random(1))
     quorum = Quorum(files, "/data", batch_bytes_max=300).lead()
     files.capacity_bytes = files.used_bytes() + 400
-    errors = []
     many = [TopicRecord(name=f"topic-{number}", topic_id=uuid(number)) for number in range(20)]
-    quorum.metadata.append(many, errors.append)  # the first batches of the transaction fit
+    refused = quorum.controller.append(many)  # the first batches of the transaction fit
     quorum.run()
-    assert isinstance(errors[0], KafkaError)
-    assert quorum.metadata.appended_image.topics == {}
+    assert isinstance(refused.error, KafkaError)
+    assert quorum.appended_image.topics == {}
     files.capacity_bytes = 1 << 40
     quorum.append(TopicRecord(name="after", topic_id=uuid(99)))
     files.kill()
-    assert set(Quorum(files, "/data").metadata.image.topics) == {"after"}
+    assert set(Quorum(files, "/data").image.topics) == {"after"}
 
 
-def test_after_a_failed_fsync_nothing_is_decided_any_more():
+def test_after_a_failed_fsync_nothing_is_decided_any_more() -> None:
     files = SimulatedFiles(Random(1))
     quorum = Quorum(files, "/data").lead()
     files.failing_syncs.add("__cluster_metadata-0")
-    errors = []
-    before = quorum.metadata.image
-    quorum.metadata.append([TopicRecord(name="lost", topic_id=uuid(1))], errors.append)
-    quorum.metadata.append([], errors.append)
+    before, append = quorum.image, quorum.controller.append
+    answers = [append([TopicRecord(name="lost", topic_id=uuid(1))]), append([])]
     quorum.run()
     files.failing_syncs.clear()
-    quorum.metadata.append([TopicRecord(name="later", topic_id=uuid(2))], errors.append)
-    quorum.metadata.append([], errors.append)
-    assert len(errors) == 4
-    assert all(isinstance(error, KafkaError) for error in errors)
-    assert quorum.metadata.image is before
+    answers += [append([TopicRecord(name="later", topic_id=uuid(2))]), append([])]
+    assert all(isinstance(answer.error, KafkaError) for answer in answers)
+    assert (quorum.image, quorum.failures) == (before, [answers[0].error])
 
 
-def test_a_rotten_batch_stops_the_start_instead_of_losing_what_follows():
+def test_a_rotten_batch_stops_the_start_instead_of_losing_what_follows() -> None:
     files = SimulatedFiles(Random(1))
     quorum = Quorum(files, "/data").lead()
     quorum.append(TopicRecord(name="first", topic_id=uuid(1)))

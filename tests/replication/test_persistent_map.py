@@ -1,14 +1,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.replication.persistent_map import PersistentMap, persistent
+from barnabas.replication.metadata.persistent_map import PersistentMap, persistent
 
 CHANGES = st.dictionaries(st.text(max_size=3), st.none() | st.integers())
 
 
 @given(st.lists(CHANGES, max_size=8))
-def test_it_behaves_as_a_dict_and_leaves_every_older_map_as_it_was(batches):
-    mapping, expected = PersistentMap(), {}
+def test_it_behaves_as_a_dict_and_leaves_every_older_map_as_it_was(batches: list[dict[str, int | None]]) -> None:
+    mapping: PersistentMap[str, int] = PersistentMap()
+    expected: dict[str, int] = {}
     history = [(mapping, dict(expected))]
     for changes in batches:
         mapping = mapping.updated(changes)
@@ -21,19 +22,19 @@ def test_it_behaves_as_a_dict_and_leaves_every_older_map_as_it_was(batches):
         assert all(older.get(key) == then[key] and key in older for key in then)
 
 
-def test_maps_with_the_same_entries_are_equal_whatever_their_history():
-    grown = PersistentMap().updated({"a": 1}).updated({"b": 2, "c": 3}).updated({"c": None})
+def test_maps_with_the_same_entries_are_equal_whatever_their_history() -> None:
+    grown = PersistentMap[str, int]().updated({"a": 1}).updated({"b": 2, "c": 3}).updated({"c": None})
     assert grown == persistent([("b", 2), ("a", 1)])
     assert grown.get("c") is None
     assert grown.get("c", 5) == 5
 
 
-def test_an_update_without_changes_is_the_same_map():
+def test_an_update_without_changes_is_the_same_map() -> None:
     mapping = persistent([("a", 1)])
     assert mapping.updated({}) is mapping
 
 
-def test_one_change_among_ten_thousand_copies_one_bucket():
+def test_one_change_among_ten_thousand_copies_one_bucket() -> None:
     before = persistent((f"topic-{number}", number) for number in range(10_000))
     after = before.updated({"topic-77": -1})
     changed = [index for index, bucket in enumerate(after._buckets) if bucket is not before._buckets[index]]

@@ -6,23 +6,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.replication.placement import UsableBroker, place
+from barnabas.replication.controller.placement import UsableBroker, place
 
 
 class NoRandom:
     """Every list starts at its beginning and is shuffled into a fixed order."""
 
-    def randrange(self, stop):
+    def getrandbits(self, k: int, /) -> int:
         return 0
 
-    def randbytes(self, n):
+    def randrange(self, stop: int, /) -> int:
+        return 0
+
+    def randbytes(self, n: int, /) -> bytes:
         return bytes(n)
 
 
 RACKS = [UsableBroker(10 * rack + number, f"rack{rack}") for rack in (0, 1, 2) for number in (0, 1, 2)]
 
 
-def test_partitions_stripe_over_racks_and_over_the_brokers_of_each():
+def test_partitions_stripe_over_racks_and_over_the_brokers_of_each() -> None:
     assert place(3, 3, RACKS, NoRandom()) == [(0, 10, 20), (11, 21, 1), (22, 2, 12)]
 
 
@@ -35,7 +38,9 @@ def test_partitions_stripe_over_racks_and_over_the_brokers_of_each():
         ([], 1, "fenced"),
     ],
 )
-def test_what_cannot_be_placed_is_an_invalid_replication_factor(brokers, replication_factor, reason):
+def test_what_cannot_be_placed_is_an_invalid_replication_factor(
+    brokers: list[UsableBroker], replication_factor: int, reason: str
+) -> None:
     with pytest.raises(KafkaError, match=reason) as raised:
         place(1, replication_factor, brokers, NoRandom())
     assert raised.value.code == ErrorCode.INVALID_REPLICATION_FACTOR
@@ -47,7 +52,7 @@ def test_what_cannot_be_placed_is_an_invalid_replication_factor(brokers, replica
     data=st.data(),
     seed=st.integers(0, 2**32),
 )
-def test_any_placement_is_sound(racks, partitions, data, seed):
+def test_any_placement_is_sound(racks: list[list[bool]], partitions: int, data: st.DataObject, seed: int) -> None:
     brokers = [
         UsableBroker(10 * rack + number, str(rack), fenced)
         for rack, members in enumerate(racks)
@@ -65,7 +70,7 @@ def test_any_placement_is_sound(racks, partitions, data, seed):
         assert len({replica // 10 for replica in replicas}) == min(factor, len(racks))  # as many racks as possible
 
 
-def test_leaders_are_even_after_any_number_of_rounds():
+def test_leaders_are_even_after_any_number_of_rounds() -> None:
     brokers = [UsableBroker(number) for number in range(5)]
     leaders = Counter(replicas[0] for replicas in place(1000, 3, brokers, Random(3)))
     assert set(leaders.values()) == {200}

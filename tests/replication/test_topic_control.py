@@ -1,4 +1,5 @@
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
@@ -6,25 +7,49 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
+    CreatePartitionsResponse,
     CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
 )
-from barnabas.protocol.messages.create_topics import CreateTopicsRequest
-from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from barnabas.protocol.metadata_records import ConfigRecord, PartitionRecord, TopicRecord
-from barnabas.protocol.types import uuid_text
-from barnabas.replication.image_delta import replayed
-from barnabas.replication.topic_control import RECORDS_MAX, TopicDefaults
-from tests.replication.clusters import cluster, controller, new_topic, uuid, with_topics
+from barnabas.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from barnabas.protocol.stored.metadata_records import ConfigRecord, PartitionRecord, TopicRecord
+from barnabas.protocol.types import Uuid, uuid_text
+from barnabas.replication.controller.channel import ControllerRequestContext
+from barnabas.replication.controller.decision import RECORDS_MAX, Decision
+from barnabas.replication.controller.settings import TopicDefaults
+from barnabas.replication.metadata.image import MetadataImage
+from barnabas.replication.metadata.image_delta import replayed
+from tests.replication.clusters import (
+    DEFAULTS,
+    cluster,
+    controller,
+    decided,
+    new_topic,
+    partition_of,
+    topic_of,
+    uuid,
+    with_topics,
+)
 
 E = ErrorCode
 
 
-def create(image, *topics, validate_only=False, **options):
+def create(
+    image: MetadataImage, *topics: CreatableTopic, validate_only: bool = False, defaults: TopicDefaults = DEFAULTS
+) -> Decision[CreateTopicsResponse]:
     request = CreateTopicsRequest(topics=list(topics), validate_only=validate_only)
-    return controller(**options).create_topics(request, image)
+    return decided(request, image, defaults=defaults)
 
 
-def errors_of(results):
+def errors_of(
+    results: Sequence[CreatableTopicResult] | Sequence[CreatePartitionsTopicResult],
+) -> list[tuple[str, ErrorCode]]:
     return [(result.name, ErrorCode(result.error_code)) for result in results]
 
 
@@ -78,7 +103,7 @@ def errors_of(results):
     ],
     ids=lambda value: value.name if isinstance(value, ErrorCode) else value.name[:20],
 )
-def test_a_topic_is_created_or_refused_for_the_reason_kafka_gives(topic, code):
+def test_a_topic_is_created_or_refused_for_the_reason_kafka_gives(topic: CreatableTopic, code: E) -> None:
     image = with_topics(cluster(1, 2, 3), "old.topic")
     records, response = create(image, topic)
     assert errors_of(response.topics) == [(topic.name, code)]
@@ -89,43 +114,47 @@ def test_a_topic_is_created_or_refused_for_the_reason_kafka_gives(topic, code):
         assert response.topics[0].error_message
 
 
-def test_the_records_are_the_topic_then_its_configs_then_its_partitions():
+def test_the_records_are_the_topic_then_its_configs_then_its_partitions() -> None:
     image = cluster(1, 2)
     topic = new_topic("orders", -1, -1, {0: [2, 1], 1: [1, 2]}, {"cleanup.policy": "compact", "retention.ms": "5"})
     records, response = create(image, topic)
     assert [type(record) for record in records] == [TopicRecord, ConfigRecord, ConfigRecord, *[PartitionRecord] * 2]
     after = replayed(image, records)
     assert after.config(2, "orders") == {"cleanup.policy": "compact", "retention.ms": "5"}
-    first = after.partition("orders", 0)
+    first = partition_of(after, "orders", 0)
     assert (first.leader, first.leader_epoch, first.partition_epoch, first.isr) == (2, 0, 0, (2, 1))
     assert first.directories == (uuid(202), uuid(201))  # each broker has one log dir, so it is that one
     result = response.topics[0]
-    assert (result.topic_id, result.num_partitions, result.replication_factor) == (after.topic("orders").topic_id, 2, 2)
+    assert (result.topic_id, result.num_partitions, result.replication_factor) == (
+        topic_of(after, "orders").topic_id,
+        2,
+        2,
+    )
 
 
-def test_the_response_tells_every_config_and_where_it_comes_from():
+def test_the_response_tells_every_config_and_where_it_comes_from() -> None:
     _, response = create(cluster(1), new_topic("orders", configs={"retention.ms": "5"}))
-    configs = {config.name: (config.value, config.config_source) for config in response.topics[0].configs}
+    configs = {config.name: (config.value, config.config_source) for config in response.topics[0].configs or ()}
     assert configs["retention.ms"] == ("5", 1)
     assert configs["cleanup.policy"] == ("delete", 5)
     assert list(configs) == sorted(configs)
     assert "internal.segment.bytes" not in configs  # nobody asked for it
 
 
-def test_defaults_are_the_brokers():
+def test_defaults_are_the_brokers() -> None:
     defaults = TopicDefaults(num_partitions=6, replication_factor=2)
     _, response = create(cluster(1, 2), new_topic("orders", -1, -1), defaults=defaults)
     assert (response.topics[0].num_partitions, response.topics[0].replication_factor) == (6, 2)
 
 
-def test_validate_only_answers_but_decides_nothing():
+def test_validate_only_answers_but_decides_nothing() -> None:
     records, response = create(cluster(1), new_topic("orders", 3), new_topic("a b"), validate_only=True)
     assert not records
     assert errors_of(response.topics) == [("orders", E.NONE), ("a b", E.INVALID_TOPIC_EXCEPTION)]
     assert response.topics[0].num_partitions == 3
 
 
-def test_each_topic_of_a_request_stands_alone_and_duplicates_fall_together():
+def test_each_topic_of_a_request_stands_alone_and_duplicates_fall_together() -> None:
     topics = [new_topic("a"), new_topic("twice"), new_topic("b c"), new_topic("twice"), new_topic("d")]
     records, response = create(cluster(1), *topics)
     assert errors_of(response.topics) == [
@@ -137,25 +166,25 @@ def test_each_topic_of_a_request_stands_alone_and_duplicates_fall_together():
     assert [record.name for record in records if isinstance(record, TopicRecord)] == ["a", "d"]
 
 
-def test_names_of_one_request_that_collide_are_refused_after_the_first():
+def test_names_of_one_request_that_collide_are_refused_after_the_first() -> None:
     _, response = create(cluster(1), new_topic("a.b"), new_topic("a_b"))
     assert errors_of(response.topics) == [("a.b", E.NONE), ("a_b", E.INVALID_TOPIC_EXCEPTION)]
 
 
-def test_too_many_partitions_are_counted_over_the_whole_request():
+def test_too_many_partitions_are_counted_over_the_whole_request() -> None:
     _, response = create(cluster(1), new_topic("a", RECORDS_MAX), new_topic("b"))
     assert errors_of(response.topics) == [("a", E.POLICY_VIOLATION), ("b", E.POLICY_VIOLATION)]
 
 
-def test_ten_thousand_partitions_are_one_request():
+def test_ten_thousand_partitions_are_one_request() -> None:
     image = cluster(1)
     records, _ = create(image, new_topic("wide", 10_000))
-    assert len(replayed(image, records).topic("wide").partitions) == 10_000
+    assert len(topic_of(replayed(image, records), "wide").partitions) == 10_000
 
 
-def test_an_unknown_config_is_answered_with_the_nearest_one():
+def test_an_unknown_config_is_answered_with_the_nearest_one() -> None:
     _, response = create(cluster(1), new_topic("orders", configs={"retention.mss": "5"}))
-    assert "retention.ms" in response.topics[0].error_message
+    assert "retention.ms" in (response.topics[0].error_message or "")
 
 
 @pytest.mark.parametrize(
@@ -167,20 +196,22 @@ def test_an_unknown_config_is_answered_with_the_nearest_one():
         (cluster(), E.INVALID_REPLICATION_FACTOR, None, None),
     ],
 )
-def test_only_active_brokers_lead_and_are_in_sync(image, code, leader, isr):
+def test_only_active_brokers_lead_and_are_in_sync(
+    image: MetadataImage, code: E, leader: int | None, isr: tuple[int, ...] | None
+) -> None:
     records, response = create(image, new_topic("orders", 1, 2))
     assert response.topics[0].error_code == code
     if code == E.NONE:
-        partition = replayed(image, records).partition("orders", 0)
+        partition = partition_of(replayed(image, records), "orders", 0)
         assert (partition.leader, partition.isr, set(partition.replicas)) == (leader, isr, {1, 2})
 
 
-def test_a_manual_assignment_to_fenced_brokers_only_is_refused():
+def test_a_manual_assignment_to_fenced_brokers_only_is_refused() -> None:
     _, response = create(cluster(1, 2, fenced=(1,)), new_topic("orders", -1, -1, {0: [2, 1], 1: [1]}))
     assert response.topics[0].error_code == E.INVALID_REPLICA_ASSIGNMENT
 
 
-def test_topic_ids_are_random_uuids_that_no_command_line_takes_for_an_option():
+def test_topic_ids_are_random_uuids_that_no_command_line_takes_for_an_option() -> None:
     image = cluster(1)
     records, _ = create(image, *[new_topic(f"t{number}") for number in range(500)])
     ids = [record.topic_id for record in records if isinstance(record, TopicRecord)]
@@ -192,21 +223,28 @@ def test_topic_ids_are_random_uuids_that_no_command_line_takes_for_an_option():
 # ---- DeleteTopics
 
 
-def delete(image, *states, names=(), api_version=6, **options):
+def delete(
+    image: MetadataImage,
+    *states: DeleteTopicState,
+    names: Sequence[str] = (),
+    api_version: int = 6,
+    delete_topic_enable: bool = True,
+) -> Decision[DeleteTopicsResponse]:
     request = DeleteTopicsRequest(topics=list(states), topic_names=list(names), timeout_ms=1000)
-    return controller(**options).delete_topics(request, image, api_version=api_version)
+    deciding = controller(delete_topic_enable=delete_topic_enable)
+    return deciding.decide(request, ControllerRequestContext(api_version), image)
 
 
-def by_name(name, **more):
-    return DeleteTopicState(name=name, **more)
+def by_name(name: str) -> DeleteTopicState:
+    return DeleteTopicState(name=name)
 
 
-def by_id(topic_id):
+def by_id(topic_id: Uuid) -> DeleteTopicState:
     return DeleteTopicState(topic_id=topic_id)
 
 
 TWO = with_topics(cluster(1), "a", "b")
-A, B = TWO.topic("a").topic_id, TWO.topic("b").topic_id
+A, B = topic_of(TWO, "a").topic_id, topic_of(TWO, "b").topic_id
 
 
 @pytest.mark.parametrize(
@@ -218,7 +256,7 @@ A, B = TWO.topic("a").topic_id, TWO.topic("b").topic_id
         ([by_name("c")], [E.UNKNOWN_TOPIC_OR_PARTITION], {"a", "b"}),
         ([by_id(uuid(9))], [E.UNKNOWN_TOPIC_ID], {"a", "b"}),
         ([DeleteTopicState()], [E.INVALID_REQUEST], {"a", "b"}),  # neither
-        ([by_name("a", topic_id=A)], [E.INVALID_REQUEST], {"a", "b"}),  # both
+        ([DeleteTopicState(name="a", topic_id=A)], [E.INVALID_REQUEST], {"a", "b"}),  # both
         ([by_name("a"), by_name("a"), by_name("b")], [E.INVALID_REQUEST, E.NONE], {"a"}),
         ([by_id(A), by_id(A), by_name("b")], [E.INVALID_REQUEST, E.NONE], {"a"}),
         ([by_name("a"), by_id(A)], [E.INVALID_REQUEST], {"a", "b"}),  # one topic, two ways: one answer
@@ -227,25 +265,25 @@ A, B = TWO.topic("a").topic_id, TWO.topic("b").topic_id
         ([by_id(A), by_id(A), by_name("a")], [E.INVALID_REQUEST, E.INVALID_REQUEST], {"a", "b"}),
     ],
 )
-def test_topics_are_deleted_by_name_or_by_id(states, expected, left):
+def test_topics_are_deleted_by_name_or_by_id(states: list[DeleteTopicState], expected: list[E], left: set[str]) -> None:
     records, response = delete(TWO, *states)
     assert [result.error_code for result in response.responses] == expected
     assert set(replayed(TWO, records).topics) == left
 
 
-def test_the_answer_names_the_topic_and_its_id_only_when_it_was_deleted():
+def test_the_answer_names_the_topic_and_its_id_only_when_it_was_deleted() -> None:
     _, response = delete(TWO, by_id(A), by_name("b"), by_id(uuid(9)))
     assert [(result.name, result.topic_id) for result in response.responses] == [("a", A), ("b", B), (None, uuid(9))]
 
 
-def test_old_requests_give_names_only():
+def test_old_requests_give_names_only() -> None:
     records, response = delete(TWO, names=["a", "c"], api_version=5)
     assert [result.error_code for result in response.responses] == [E.NONE, E.UNKNOWN_TOPIC_OR_PARTITION]
     assert set(replayed(TWO, records).topics) == {"b"}
 
 
 @pytest.mark.parametrize(("api_version", "code"), [(2, E.INVALID_REQUEST), (3, E.TOPIC_DELETION_DISABLED)])
-def test_deletion_can_be_disabled(api_version, code):
+def test_deletion_can_be_disabled(api_version: int, code: E) -> None:
     records, response = delete(TWO, names=["a"], api_version=api_version, delete_topic_enable=False)
     assert not records
     assert [result.error_code for result in response.responses] == [code]
@@ -254,14 +292,16 @@ def test_deletion_can_be_disabled(api_version, code):
 # ---- CreatePartitions
 
 
-def more(name, count, assignments=None):
-    assigned = assignments and [CreatePartitionsAssignment(broker_ids=ids) for ids in assignments]
-    return CreatePartitionsTopic(name=name, count=count, assignments=assigned)
+def more(name: str, count: int, assignments: list[list[int]] | None = None) -> CreatePartitionsTopic:
+    assigned = [CreatePartitionsAssignment(broker_ids=ids) for ids in assignments or ()]
+    return CreatePartitionsTopic(name=name, count=count, assignments=assigned or None)
 
 
-def grow(image, *topics, validate_only=False):
+def grow(
+    image: MetadataImage, *topics: CreatePartitionsTopic, validate_only: bool = False
+) -> Decision[CreatePartitionsResponse]:
     request = CreatePartitionsRequest(topics=list(topics), timeout_ms=1000, validate_only=validate_only)
-    return controller().create_partitions(request, image)
+    return decided(request, image)
 
 
 @pytest.mark.parametrize(
@@ -280,17 +320,17 @@ def grow(image, *topics, validate_only=False):
         (more("orders", 2 + RECORDS_MAX + 1), E.POLICY_VIOLATION),
     ],
 )
-def test_partitions_are_added_or_refused_for_the_reason_kafka_gives(topic, code):
+def test_partitions_are_added_or_refused_for_the_reason_kafka_gives(topic: CreatePartitionsTopic, code: E) -> None:
     image = with_topics(cluster(1, 2, 3), new_topic("orders", 2, 2))
     records, response = grow(image, topic)
     assert errors_of(response.results) == [(topic.name, code)]
-    after = replayed(image, records).topic("orders")
+    after = topic_of(replayed(image, records), "orders")
     assert len(after.partitions) == (topic.count if code == E.NONE else 2)
     assert all(len(partition.replicas) == 2 for partition in after.partitions)
-    assert after.partitions[:2] == image.topic("orders").partitions
+    assert after.partitions[:2] == topic_of(image, "orders").partitions
 
 
-def test_growth_that_is_only_validated_decides_nothing_and_duplicates_are_refused():
+def test_growth_that_is_only_validated_decides_nothing_and_duplicates_are_refused() -> None:
     image = with_topics(cluster(1), "a", "b")
     records, response = grow(image, more("a", 2), more("b", 2), more("b", 3), validate_only=True)
     assert not records
@@ -300,9 +340,9 @@ def test_growth_that_is_only_validated_decides_nothing_and_duplicates_are_refuse
 # ---- placement in a topic
 
 
-def test_leaders_and_replicas_spread_over_the_brokers():
+def test_leaders_and_replicas_spread_over_the_brokers() -> None:
     image = with_topics(cluster(1, 2, 3, 4), new_topic("orders", 400, 2))
-    partitions = image.topic("orders").partitions
+    partitions = topic_of(image, "orders").partitions
     leaders = Counter(partition.leader for partition in partitions)
     assert leaders == {1: 100, 2: 100, 3: 100, 4: 100}
     followers = Counter(partition.replicas[1] for partition in partitions)

@@ -13,103 +13,15 @@ work. Handles of the dead process are useless afterwards.
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
-from barnabas.storage.files import Buffer, DirEntry
-
-SECTOR_BYTES = 64
-"""Small, so that small batches tear in many ways."""
+from barnabas.base.files import Buffer, DirEntry
+from tests.simulation.inodes import Directory, Inode, Node, sync_all, used_bytes
 
 
 class Crash(BaseException):
     """The process is gone; nobody may catch this as an error of the disk."""
-
-
-class _Inode:
-    __slots__ = ("data", "modified_ms", "pending", "synced")
-
-    def __init__(self, modified_ms: int) -> None:
-        self.data = bytearray()
-        self.synced = b""
-        self.pending: list[tuple[int, bytes | None]] = []
-        """Since the last sync: (position, bytes) written, or (size, None) truncated."""
-        self.modified_ms = modified_ms
-
-    def sync(self) -> None:
-        self.synced = bytes(self.data)
-        self.pending.clear()
-
-    def after_power_cut(self, random: Random) -> bytes:
-        content = bytearray(self.synced)
-        habit = random.random()
-        for position, data in self.pending:
-            fate = habit if habit < 0.5 else random.random()
-            if fate < 0.2:
-                continue
-            if data is None:
-                del content[position:]
-            else:
-                _write(content, position, data, fate, random)
-        return bytes(content)
-
-
-def _write(content: bytearray, position: int, data: bytes, fate: float, random: Random) -> None:
-    """All of it, a prefix, or some sectors with zeros where the others should be."""
-    if fate > 0.7:
-        data = data[: random.randrange(len(data) + 1)]
-    end = position + len(data)
-    if end > len(content):
-        content.extend(bytes(end - len(content)))
-    if fate < 0.4 or fate > 0.7:
-        content[position:end] = data
-        return
-    at = position
-    while at < end:
-        stop = min(end, at - at % SECTOR_BYTES + SECTOR_BYTES)
-        if random.random() < 0.7:
-            content[at:stop] = data[at - position : stop - position]
-        at = stop
-
-
-class _Directory:
-    __slots__ = ("entries", "pending", "synced")
-
-    def __init__(self) -> None:
-        self.entries: dict[str, _Node] = {}
-        self.synced: dict[str, _Node] = {}
-        self.pending: list[tuple[str, str, _Node | None]] = []
-        """Since the last sync: (name it had, name it has, node); no node: removed."""
-
-    def set(self, name: str, node: "_Node") -> None:
-        self.entries[name] = node
-        self.pending.append(("", name, node))
-
-    def remove(self, name: str) -> None:
-        del self.entries[name]
-        self.pending.append((name, "", None))
-
-    def rename(self, source: str, target: str) -> None:
-        node = self.entries.pop(source)
-        self.entries[target] = node
-        self.pending.append((source, target, node))
-
-    def sync(self) -> None:
-        self.synced = dict(self.entries)
-        self.pending.clear()
-
-    def after_power_cut(self, random: Random) -> "dict[str, _Node]":
-        entries = dict(self.synced)
-        chance = random.choice((0.0, 0.5, 1.0))
-        for source, target, node in self.pending:
-            if random.random() < chance:
-                entries.pop(source, None)
-                if node is not None:
-                    entries[target] = node
-        return entries
-
-
-_Node = _Inode | _Directory
 
 
 class SimulatedFile:
@@ -117,7 +29,7 @@ class SimulatedFile:
 
     __slots__ = ("_disk", "_inode", "_life", "_path")
 
-    def __init__(self, disk: "SimulatedFiles", inode: _Inode, path: str) -> None:
+    def __init__(self, disk: "SimulatedFiles", inode: Inode, path: str) -> None:
         self._disk = disk
         self._inode = inode
         self._life = disk.life
@@ -143,7 +55,9 @@ class SimulatedFile:
         if data:
             self._inode.pending.append((len(self._inode.data), data))
             self._inode.data += data
-            self._inode.modified_ms = self._disk.now_ms
+            self._inode.modified_ms = self._disk.now_ms()
+            if self._inode.has_name:
+                self._disk.count(len(data))
 
     def pread(self, size: int, position: int) -> bytes:
         self._check_alive()
@@ -156,6 +70,8 @@ class SimulatedFile:
     def truncate(self, size: int) -> None:
         self._check_alive()
         self._disk.change()
+        if self._inode.has_name:
+            self._disk.count(min(size - len(self._inode.data), 0))
         del self._inode.data[size:]
         self._inode.pending.append((size, None))
 
@@ -185,8 +101,9 @@ class SimulatedLock:
 
 
 class SimulatedFiles:
-    def __init__(self, random: Random, capacity_bytes: int = 1 << 40) -> None:
+    def __init__(self, random: Random, capacity_bytes: int = 1 << 40, now_ms: Callable[[], int] = lambda: 0) -> None:
         self.random = random
+        self.now_ms = now_ms
         self.capacity_bytes = capacity_bytes
         self.failing_syncs: set[str] = set()
         """Parts of paths whose fsync fails."""
@@ -196,11 +113,11 @@ class SimulatedFiles:
         """Parts of paths that cannot be created: there are no inodes left."""
         self.preads: list[int] = []
         """How many bytes each read asked for."""
-        self.now_ms = 0
         self.life = 0
         self.locks: set[str] = set()
-        self._root = _Directory()
+        self._root = Directory()
         self._changes_left = -1
+        self._used_bytes = 0
 
     # ---- faults
 
@@ -227,22 +144,30 @@ class SimulatedFiles:
     def cut_power(self) -> None:
         self.kill()
         self._cut_power(self._root)
+        self._used_bytes = used_bytes(self._root)
 
-    def _cut_power(self, directory: _Directory) -> None:
+    def _cut_power(self, directory: Directory) -> None:
         directory.entries = directory.after_power_cut(self.random)
         directory.sync()
         for node in directory.entries.values():
-            if isinstance(node, _Directory):
+            if isinstance(node, Directory):
                 self._cut_power(node)
             else:
                 node.data = bytearray(node.after_power_cut(self.random))
-                node.sync()
+                node.synced = bytearray(node.data)
+                node.pending.clear()
+                node.has_name = True
 
     def flip_bit(self, path: str, position: int) -> None:
-        self._inode(path).data[position] ^= 1 << self.random.randrange(8)
+        inode = self._inode(path)
+        inode.data[position] ^= 1 << self.random.randrange(8)
+        inode.is_rotten = True
 
     def used_bytes(self) -> int:
-        return _used_bytes(self._root)
+        return self._used_bytes
+
+    def count(self, grown_bytes: int) -> None:
+        self._used_bytes += grown_bytes
 
     # ---- the seam
 
@@ -250,7 +175,7 @@ class SimulatedFiles:
         directory, name = self._parent(path)
         if create and name not in directory.entries:
             self._check_creatable(path)
-            directory.set(name, _Inode(self.now_ms))
+            directory.set(name, Inode(self.now_ms()))
         return SimulatedFile(self, self._inode(path), path)
 
     def read_bytes(self, path: str) -> bytes:
@@ -277,16 +202,16 @@ class SimulatedFiles:
 
     def scandir(self, path: str) -> list[DirEntry]:
         nodes = self._directory(path).entries.items()
-        return [DirEntry(name, len(node.data) if isinstance(node, _Inode) else -1) for name, node in nodes]
+        return [DirEntry(name, len(node.data) if isinstance(node, Inode) else -1) for name, node in nodes]
 
     def makedirs(self, path: str) -> None:
         directory = self._root
         for name in _parts(path):
             if name not in directory.entries:
                 self._check_creatable(path)
-                directory.set(name, _Directory())
+                directory.set(name, Directory())
             node = directory.entries[name]
-            assert isinstance(node, _Directory), f"{path}: {name} is a file"
+            assert isinstance(node, Directory), f"{path}: {name} is a file"
             directory = node
 
     def rename(self, source: str, target: str) -> None:
@@ -296,12 +221,15 @@ class SimulatedFiles:
         if name not in directory.entries:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
         self.change()
-        directory.rename(name, new_name)
+        if name != new_name:
+            self._forget(directory.entries.get(new_name))
+            directory.rename(name, new_name)
 
     def remove(self, path: str) -> None:
         directory, name = self._parent(path)
         if name in directory.entries:
             self.change()
+            self._forget(directory.entries[name])
             directory.remove(name)
 
     def rmtree(self, path: str) -> None:
@@ -316,7 +244,7 @@ class SimulatedFiles:
 
     def sync_all(self) -> None:
         self.change()
-        _sync_all(self._root)
+        sync_all(self._root)
 
     def free_bytes(self, path: str) -> int:
         return self.capacity_bytes - self.used_bytes()
@@ -335,45 +263,39 @@ class SimulatedFiles:
         if any(part in path for part in self.failing_creates):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
+    def _forget(self, node: "Node | None") -> None:
+        """Stops counting what has no name any more."""
+        if isinstance(node, Inode):
+            self._used_bytes -= len(node.data)
+            node.has_name = False
+        elif node is not None:
+            for each in node.entries.values():
+                self._forget(each)
+
     # ---- nodes
 
-    def _node(self, path: str) -> _Node:
-        node: _Node = self._root
+    def _node(self, path: str) -> Node:
+        node: Node = self._root
         for name in _parts(path):
-            if not isinstance(node, _Directory) or name not in node.entries:
+            if not isinstance(node, Directory) or name not in node.entries:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
             node = node.entries[name]
         return node
 
-    def _inode(self, path: str) -> _Inode:
+    def _inode(self, path: str) -> Inode:
         node = self._node(path)
-        assert isinstance(node, _Inode), f"{path} is a directory"
+        assert isinstance(node, Inode), f"{path} is a directory"
         return node
 
-    def _directory(self, path: str) -> _Directory:
+    def _directory(self, path: str) -> Directory:
         node = self._node(path)
-        assert isinstance(node, _Directory), f"{path} is a file"
+        assert isinstance(node, Directory), f"{path} is a file"
         return node
 
-    def _parent(self, path: str) -> tuple[_Directory, str]:
+    def _parent(self, path: str) -> tuple[Directory, str]:
         parent, _, name = path.rpartition("/")
         return self._directory(parent), name
 
 
 def _parts(path: str) -> list[str]:
     return [part for part in path.split("/") if part]
-
-
-def _sync_all(directory: _Directory) -> None:
-    directory.sync()
-    for node in directory.entries.values():
-        if isinstance(node, _Directory):
-            _sync_all(node)
-        else:
-            node.sync()
-
-
-def _used_bytes(directory: _Directory) -> int:
-    return sum(
-        _used_bytes(node) if isinstance(node, _Directory) else len(node.data) for node in directory.entries.values()
-    )

@@ -1,20 +1,65 @@
-"""Runs a simulation for its share of the seeds. A failure names its seed; `CRASH_SEED=<seed>` runs that one alone."""
+"""Runs a simulation for its share of the seeds. A failure says how to replay it: `SIM_SEED=<seed>` runs that one alone.
+
+`SIM_TRACE=<file>` writes the whole story of a run that failed; its last lines are part of the message.
+"""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+_LINES_SHOWN = 200
 
 
-def run_seeds(run: Callable[[int], int], count: int, *, shard: int, shards: int) -> list[int]:
-    """What each run returned."""
-    seeds = list(range(shard, count, shards))
-    if "CRASH_SEED" in os.environ:
-        seeds = [int(os.environ["CRASH_SEED"])] if shard == 0 else []
+class Story(Protocol):
+    """What a run can tell of itself."""
+
+    def text(self, last: int | None = None) -> str: ...
+
+    def hash(self) -> str: ...
+
+
+class SimulationFailed(AssertionError):
+    """Names the seed, and shows what happened last."""
+
+
+def chosen_seeds(seeds: Sequence[int]) -> Sequence[int]:
+    """The one that is to be replayed, or all of these."""
+    return [int(os.environ["SIM_SEED"])] if "SIM_SEED" in os.environ else seeds
+
+
+def run_seeds(run: Callable[[int], T], count: int, *, shard: int, shards: int) -> list[T]:
+    """Returns what each run returned."""
+    seeds = chosen_seeds(range(shard, count, shards))
+    if "SIM_SEED" in os.environ and shard:
+        return []  # the first shard replays it
     results = []
     for seed in seeds:
-        try:
+        with replayable(seed):
             results.append(run(seed))
-        except AssertionError as error:
-            raise AssertionError(f"CRASH_SEED={seed}: {error}") from error
-        except Exception as error:
-            raise AssertionError(f"CRASH_SEED={seed}: {error!r}") from error
     return results
+
+
+@contextmanager
+def replayable(seed: int, trace: Story | None = None) -> Iterator[None]:
+    """Lets a failure say how to replay it."""
+    try:
+        yield
+    except Exception as error:
+        reason = str(error) if isinstance(error, AssertionError) else repr(error)
+        raise SimulationFailed("\n".join([reason, *_story(trace), how_to_replay(seed)])) from error
+
+
+def how_to_replay(seed: int) -> str:
+    test = os.environ.get("PYTEST_CURRENT_TEST", "tests/simulation").partition("::")[0]
+    return f"replay it with: SIM_SEED={seed} python -m pytest {test}"
+
+
+def _story(trace: Story | None) -> list[str]:
+    if trace is None:
+        return []
+    if path := os.environ.get("SIM_TRACE"):
+        with open(path, "w") as file:
+            file.write(trace.text() + "\n")
+    return [trace.text(_LINES_SHOWN), f"trace {trace.hash()}"]

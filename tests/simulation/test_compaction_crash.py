@@ -2,7 +2,7 @@
 
 One run is one seed: a compacted log on a simulated disk, updates and tombstones, compactions that are interrupted at
 any change to the disk by a kill or a power cut, a new start, the invariants, and on. A failing run says its seed;
-`CRASH_SEED=<seed>` runs that one alone.
+`SIM_SEED=<seed>` runs that one alone.
 """
 
 import os
@@ -10,17 +10,19 @@ from random import Random
 
 import pytest
 
+from barnabas.protocol.batch_builder import build_batch
+from barnabas.protocol.batch_header import iter_batches
 from barnabas.protocol.errors import OffsetOutOfRange
-from barnabas.protocol.records import NewRecord, Record, build_batch, iter_batches, iter_records
+from barnabas.protocol.records import NewRecord, Record, iter_records
 from barnabas.protocol.types import TopicPartition
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
-from barnabas.storage.log_dir import LogManagerConfig
 from barnabas.storage.log_manager import LogManager
-from tests.simulation.files import Crash, SimulatedFiles
+from barnabas.storage.log_manager_config import LogManagerConfig, LogManagerLimits
+from tests.simulation.files import Crash
 from tests.simulation.seeds import run_seeds
 from tests.simulation.test_crash import indexes_fit
-from tests.storage.fakes import FakeClock, FakeReport, QueuedWorkers
+from tests.simulation.world import World
 
 CRASHES = int(os.environ.get("CRASHES", "3000"))
 CRASHES_PER_RUN = 20
@@ -50,12 +52,16 @@ class Model:
         self.end = end
 
 
-class World:
+class Run:
+    """A compacted log, as often as its broker is started on the same disk."""
+
     def __init__(self, seed: int) -> None:
         self.random = random = Random(seed)
-        self.files = SimulatedFiles(random)
+        world = World(seed)
+        self.scheduler = world.scheduler
+        self.machine = world.machine("broker")
+        self.files = self.machine.files
         self.model = Model()
-        self.now_ms = 1_000_000
         self.sequences: dict[int, int] = {1: 0, 2: 0}
         self.config = LogConfig(
             cleanup_policy=("compact",),
@@ -70,27 +76,25 @@ class World:
         )
         self.broker = LogManagerConfig(
             log_flush_offset_checkpoint_interval_ms=400,
-            log_initial_task_delay_ms=200,
-            producer_id_expiration_ms=1 << 40,
-            open_files_max=random.choice((2, 50)),
+            producer_id_expiration_ms=1 << 50,
             log_cleaner_backoff_ms=random.choice((0, 500)),
             log_cleaner_dedupe_buffer_size=random.choice((24 * 3, 24 * 1_000)),  # a few keys only, or all of them
             log_cleaner_io_buffer_load_factor=0.9,
         )
+        self.limits = LogManagerLimits(open_files_max=random.choice((2, 50)), initial_task_delay_ms=200)
+
+    @property
+    def now_ms(self) -> int:
+        return self.machine.wall_clock.now_ms()
 
     # ---- a life of the process
 
     def start(self) -> Log:
-        self.clock = FakeClock(self.now_ms)
-        self.workers = QueuedWorkers()
-        self.report = FakeReport()
         self.manager = LogManager(
             ["/data"],
-            files=self.files,
-            clock=self.clock,
-            workers=self.workers,
-            report=self.report,
-            config=self.broker,
+            self.machine.start().environment,
+            self.broker,
+            limits=self.limits,
             config_of=lambda topic: self.config,
         )
         self.manager.open()
@@ -102,11 +106,8 @@ class World:
             self.files.crash_after(self.random.randrange(150))
         operations = (self.append, self.append, self.work, self.work, self.work, self.wait, self.read, self.prune)
         for _ in range(self.random.randrange(80)):
-            try:
-                self.random.choice(operations)(log)
-                self.clock.turn()
-            finally:
-                self.files.now_ms = self.now_ms = self.clock.now_ms()
+            self.random.choice(operations)(log)
+            self.scheduler.run_for(self.random.choice((0, 0.2)))
             self.remember_what_is_gone(log)
 
     def append(self, log: Log) -> None:
@@ -121,10 +122,14 @@ class World:
             for _ in range(self.random.randint(1, 4))
         ]
         producer_id = self.random.choice((-1, 1, 2))
-        fields = {}
-        if producer_id > 0:
-            fields = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": self.sequences[producer_id]}
-        data = build_batch(records, compression=self.random.choice((0, 0, 1)), **fields)
+        is_idempotent = producer_id > 0
+        data = build_batch(
+            records,
+            compression=self.random.choice((0, 0, 1)),
+            producer_id=producer_id,
+            producer_epoch=0 if is_idempotent else -1,
+            base_sequence=self.sequences[producer_id] if is_idempotent else -1,
+        )
         sent = bytes(data)
         for number, (key, value, _, timestamp) in enumerate(records):
             model.records[base_offset + number] = Record(base_offset + number, timestamp, key, value)
@@ -132,19 +137,19 @@ class World:
         if producer_id > 0:
             model.last_batches[producer_id] = (base_offset, sent)
         log.append(memoryview(data), leader_epoch=0, now_ms=self.now_ms)
+        log.advance_high_watermark(log.log_end_offset)
         if producer_id > 0:
             self.sequences[producer_id] += len(records)
         model.end = log.log_end_offset
 
     def work(self, log: Log) -> None:
-        if self.workers.jobs:
-            self.workers.do(self.random.randrange(len(self.workers.jobs)))
-        elif self.random.random() < 0.2:
+        self.scheduler.run_for(self.random.choice((1, 5, 20)))
+        if self.random.random() < 0.1:
             end = log.log_end_offset
-            log.flush(lambda error: setattr(self.model, "durable", max(self.model.durable, end)))
+            log.flush().when_done(lambda done: setattr(self.model, "durable", max(self.model.durable, end)))
 
     def wait(self, log: Log) -> None:
-        self.clock.advance(self.random.choice((1, 100, 1_000, 3_000)))
+        self.scheduler.run_for(self.random.choice((1, 100, 1_000, 3_000)))
 
     def read(self, log: Log) -> None:
         """From an offset whose record may be gone: what comes is what follows it."""
@@ -190,7 +195,7 @@ class World:
         model, start = self.model, log.log_start_offset
         present = read_all(log)
         assert list(present) == sorted(present), "offsets do not ascend"
-        latest: dict[bytes, int] = {}
+        latest: dict[bytes | None, int] = {}
         for offset, record in model.records.items():
             if offset >= start:
                 latest[record.key] = offset
@@ -235,32 +240,32 @@ def read_all(log: Log) -> dict[int, Record]:
     return found
 
 
-def run(seed: int) -> int:
+def simulate(seed: int) -> int:
     """How many compactions were finished."""
-    world = World(seed)
+    run = Run(seed)
     power_cut = False
     runs = 0
     for _ in range(CRASHES_PER_RUN):
         try:
-            if world.random.random() < 0.15:
-                world.files.crash_after(world.random.randrange(20))
-            log = world.restart(power_cut=power_cut)
+            if run.random.random() < 0.15:
+                run.files.crash_after(run.random.randrange(20))
+            log = run.restart(power_cut=power_cut)
             power_cut = False
-            world.live(log)
-            if world.random.random() < 0.2:
-                world.manager.close()
+            run.live(log)
+            if run.random.random() < 0.2:
+                run.manager.close()
         except Crash:
             pass
-        runs += world.manager.cleaner.stats.runs
-        if world.random.random() < 0.5:
-            world.files.kill()
+        runs += run.manager.cleaner.stats.runs
+        if run.random.random() < 0.5:
+            run.machine.kill()
         else:
-            world.files.cut_power()
+            run.machine.cut_power()
             power_cut = True
     return runs
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_a_compacted_log_is_good_after_any_crash(shard: int) -> None:
-    runs = run_seeds(run, CRASHES // CRASHES_PER_RUN, shard=shard, shards=SHARDS)
+    runs = run_seeds(simulate, CRASHES // CRASHES_PER_RUN, shard=shard, shards=SHARDS)
     assert sum(runs) >= len(runs) * CRASHES_PER_RUN // 20, "hardly anything was compacted: nothing was tested"

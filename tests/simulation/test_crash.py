@@ -1,7 +1,7 @@
 """Ten thousand crashes: whatever was promised before them must be true after.
 
 One run is one seed: a broker's logs on a simulated disk, a few small operations, a crash in the middle or in between,
-a new start, the invariants, and on. A failing run says its seed; `CRASH_SEED=<seed>` runs that one alone.
+a new start, the invariants, and on. A failing run says its seed; `SIM_SEED=<seed>` runs that one alone.
 """
 
 import os
@@ -9,17 +9,20 @@ from random import Random
 
 import pytest
 
+from barnabas.base.promise import Promise
+from barnabas.protocol.batch_builder import build_batch
+from barnabas.protocol.batch_header import NO_TIMESTAMP, iter_batches
 from barnabas.protocol.errors import KafkaStorageError, OutOfOrderSequence
-from barnabas.protocol.records import NO_TIMESTAMP, NewRecord, build_batch, iter_batches
+from barnabas.protocol.records import NewRecord
 from barnabas.protocol.types import TopicPartition
-from barnabas.storage.batches import header_in, iter_headers
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
-from barnabas.storage.log_dir import LogManagerConfig
 from barnabas.storage.log_manager import LogManager
-from tests.simulation.files import Crash, SimulatedFiles
+from barnabas.storage.log_manager_config import LogManagerConfig, LogManagerLimits
+from barnabas.storage.segments.batches import header_in, iter_headers
+from tests.simulation.files import Crash
 from tests.simulation.seeds import run_seeds
-from tests.storage.fakes import FakeClock, FakeReport, QueuedWorkers
+from tests.simulation.world import World
 
 CRASHES = int(os.environ.get("CRASHES", "10000"))
 CRASHES_PER_RUN = 20
@@ -28,17 +31,15 @@ TOPIC_ID = bytes(range(16))
 BROKER = LogManagerConfig(
     log_flush_offset_checkpoint_interval_ms=400,
     log_retention_check_interval_ms=500,
-    log_initial_task_delay_ms=200,
-    producer_id_expiration_ms=1 << 40,
+    producer_id_expiration_ms=1 << 50,
     producer_id_expiration_check_interval_ms=3_000,
-    open_files_max=3,
 )
 
 
 class Batch:
     """What was appended: the bytes as the log patched them, and who sent it."""
 
-    def __init__(self, base_offset: int, data: bytes, records: list, producer: tuple[int, int, int]) -> None:
+    def __init__(self, base_offset: int, data: bytes, records: list[NewRecord], producer: tuple[int, int, int]) -> None:
         self.base_offset = base_offset
         self.next_offset = base_offset + len(records)
         self.data = data
@@ -65,10 +66,15 @@ class Model:
         return next((batch for batch in reversed(self.batches) if batch.producer_id == producer_id), None)
 
 
-class World:
+class Run:
+    """The logs of a broker, as often as it is started on the same disk."""
+
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.files = SimulatedFiles(self.random)
+        world = World(seed)
+        self.scheduler = world.scheduler
+        self.machine = world.machine("broker")
+        self.files = self.machine.files
         self.models = {TopicPartition("t", number): Model() for number in range(self.random.randint(1, 3))}
         self.config = LogConfig(
             internal_segment_bytes=self.random.choice((300, 700, 2_000)),
@@ -81,22 +87,22 @@ class World:
             file_delete_delay_ms=self.random.choice((0, 700)),
             message_timestamp_type=self.random.choice(("CreateTime", "CreateTime", "LogAppendTime")),
         )
-        self.now_ms = 1_000_000
         self.epoch = 0
+
+    @property
+    def now_ms(self) -> int:
+        return self.machine.wall_clock.now_ms()
 
     # ---- a life of the process
 
     def start(self) -> None:
-        self.clock = FakeClock(self.now_ms)
-        self.workers = QueuedWorkers()
-        self.report = FakeReport()
         self.manager = LogManager(
             ["/data"],
-            files=self.files,
-            clock=self.clock,
-            workers=self.workers,
-            report=self.report,
-            config=BROKER._replace(sync_together_min=self.random.choice((1, 100))),
+            self.machine.start().environment,
+            BROKER,
+            limits=LogManagerLimits(
+                open_files_max=3, initial_task_delay_ms=200, sync_together_min=self.random.choice((1, 100))
+            ),
             config_of=lambda topic: self.config,
         )
         self.manager.open()
@@ -114,9 +120,8 @@ class World:
             topic_partition = self.random.choice(list(self.models))
             try:
                 self.random.choice(operations)(self.models[topic_partition], self.manager.get(topic_partition))
-                self.clock.turn()
+                self.scheduler.run_for(self.random.choice((0, 0.2)))
             finally:
-                self.files.now_ms = self.now_ms = self.clock.now_ms()
                 for name, model in self.models.items():
                     model.deleted = max(model.deleted, self.manager.get(name).log_start_offset)
 
@@ -139,13 +144,14 @@ class World:
         try:
             info = log.append(memoryview(data), leader_epoch=self.epoch, now_ms=self.now_ms)
         except KafkaStorageError:
-            assert not log.is_offline, self.report.lines
+            assert not log.is_offline
             model.in_flight = None
             return
         finally:
             self.files.capacity_bytes = 1 << 40
             if model.in_flight:
                 model.in_flight.data = bytes(data)
+        log.advance_high_watermark(log.log_end_offset)
         assert not info.duplicate
         assert info.base_offset == model.end, "offsets skip or repeat"
         assert info.last_offset == model.end + len(records) - 1
@@ -159,18 +165,17 @@ class World:
     def flush(self, model: Model, log: Log) -> None:
         end = log.log_end_offset
 
-        def flushed(error: BaseException | None) -> None:
-            assert error is None, error
+        def flushed(done: Promise[None]) -> None:
+            assert done.error is None, done.error
             model.durable = max(model.durable, end)
 
-        log.flush(flushed)
+        log.flush().when_done(flushed)
 
     def work(self, model: Model, log: Log) -> None:
-        if self.workers.jobs:
-            self.workers.do(self.random.randrange(len(self.workers.jobs)))
+        self.scheduler.run_for(self.random.choice((1, 2, 4)))
 
     def wait(self, model: Model, log: Log) -> None:
-        self.clock.advance(self.random.choice((1, 100, 1_000)))
+        self.scheduler.run_for(self.random.choice((1, 100, 1_000)))
 
     def prune(self, model: Model, log: Log) -> None:
         if self.random.random() < 0.3:
@@ -193,7 +198,7 @@ class World:
             duplicates_are_known(model, log, self.now_ms)
 
 
-def built(records: list, producer: tuple[int, int, int]) -> bytearray:
+def built(records: list[NewRecord], producer: tuple[int, int, int]) -> bytearray:
     producer_id, producer_epoch, base_sequence = producer
     return build_batch(records, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence)
 
@@ -268,30 +273,30 @@ def duplicates_are_known(model: Model, log: Log, now_ms: int) -> None:
                 log.append(memoryview(gap), leader_epoch=0, now_ms=now_ms)
 
 
-def run(seed: int) -> int:
-    world = World(seed)
+def simulate(seed: int) -> int:
+    run = Run(seed)
     crashes = 0
     power_cut = False
     while crashes < CRASHES_PER_RUN:
         try:
-            if world.random.random() < 0.1:
-                world.files.crash_after(world.random.randrange(12))
-            world.restart(power_cut=power_cut)
+            if run.random.random() < 0.1:
+                run.files.crash_after(run.random.randrange(12))
+            run.restart(power_cut=power_cut)
             power_cut = False
-            world.live()
-            if world.random.random() < 0.2:
-                world.stop()
+            run.live()
+            if run.random.random() < 0.2:
+                run.stop()
         except Crash:
             pass
         crashes += 1
-        if world.random.random() < 0.5:
-            world.files.kill()
+        if run.random.random() < 0.5:
+            run.machine.kill()
         else:
-            world.files.cut_power()
+            run.machine.cut_power()
             power_cut = True
     return crashes
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_what_was_promised_is_true_after_any_crash(shard: int) -> None:
-    run_seeds(run, CRASHES // CRASHES_PER_RUN, shard=shard, shards=SHARDS)
+    run_seeds(simulate, CRASHES // CRASHES_PER_RUN, shard=shard, shards=SHARDS)

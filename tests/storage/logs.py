@@ -2,28 +2,52 @@
 
 from collections.abc import Sequence
 from random import Random
+from typing import TypedDict, TypeVar, Unpack
 
-from barnabas.protocol.records import BatchHeader, NewRecord, build_batch, iter_batches
+from barnabas.base.files import Files
+from barnabas.protocol.batch_builder import build_batch
+from barnabas.protocol.batch_header import BatchHeader, iter_batches
+from barnabas.protocol.records import NewRecord
 from barnabas.protocol.types import TopicPartition
-from barnabas.storage.files import Files
 from barnabas.storage.log import AppendInfo, Log
 from barnabas.storage.log_config import LogConfig
-from barnabas.storage.log_dir import LogManagerConfig
 from barnabas.storage.log_manager import LogManager
+from barnabas.storage.log_manager_config import LogManagerConfig, LogManagerLimits
+from tests.fakes import FakeClock, FakeReport, InlineWorkers, QueuedWorkers, fake_environment
 from tests.simulation.files import SimulatedFiles
-from tests.storage.fakes import FakeClock, FakeReport, InlineWorkers, QueuedWorkers
 
 TOPIC_ID = bytes(range(16))
 ORDERS = TopicPartition("orders", 0)
 NOW_MS = 1_700_000_000_000
 
+T = TypeVar("T")
 
-def batch(*values: bytes | None, timestamp: int = NOW_MS, key: bytes | None = b"k", **fields: int | bool) -> bytearray:
+
+def present(value: T | None) -> T:
+    """Returns what a log found; a test where it found nothing fails."""
+    assert value is not None
+    return value
+
+
+class BatchFields(TypedDict, total=False):
+    """The fields of a batch that a test may choose."""
+
+    compression: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    log_append_time: int
+    transactional: bool
+
+
+def batch(
+    *values: bytes | None, timestamp: int = NOW_MS, key: bytes | None = b"k", **fields: Unpack[BatchFields]
+) -> bytearray:
     """As a client sends it."""
     return build_batch([NewRecord(key, value, (), timestamp) for value in values or (b"v",)], **fields)
 
 
-def sized(size: int, timestamp: int = NOW_MS, **fields: int) -> bytearray:
+def sized(size: int, timestamp: int = NOW_MS, **fields: Unpack[BatchFields]) -> bytearray:
     """A batch of exactly so many bytes."""
     data = batch(b"", timestamp=timestamp, **fields)
     value = size - len(data)
@@ -33,8 +57,12 @@ def sized(size: int, timestamp: int = NOW_MS, **fields: int) -> bytearray:
     return data
 
 
-def append(log: Log, data: bytearray | None = None, *, leader_epoch: int = 0, now_ms: int = NOW_MS) -> AppendInfo:
-    return log.append(memoryview(data if data is not None else batch()), leader_epoch=leader_epoch, now_ms=now_ms)
+def append(
+    log: Log, data: bytearray | memoryview | None = None, *, leader_epoch: int = 0, now_ms: int = NOW_MS
+) -> AppendInfo:
+    info = log.append(memoryview(data if data is not None else batch()), leader_epoch=leader_epoch, now_ms=now_ms)
+    log.advance_high_watermark(log.log_end_offset)  # as a leader without followers does
+    return info
 
 
 class Broker:
@@ -52,6 +80,8 @@ class Broker:
         self.files = files or SimulatedFiles(Random(1))
         self._log_dirs = list(log_dirs)
         self._queued = queued
+        limits = {name: settings.pop(name) for name in LogManagerLimits._fields if name in settings}
+        self._limits = LogManagerLimits(**limits)
         self._settings = LogManagerConfig(**settings)
         self.config = LogConfig()
         self.now_ms = now_ms
@@ -61,19 +91,29 @@ class Broker:
         self.clock = FakeClock(self.now_ms)
         self.workers = QueuedWorkers() if self._queued else InlineWorkers()
         self.report = FakeReport()
+        self.environment = fake_environment(self.files, clock=self.clock, workers=self.workers, report=self.report)
         self.manager = LogManager(
             self._log_dirs,
-            files=self.files,
-            clock=self.clock,
-            workers=self.workers,
-            report=self.report,
-            config=self._settings,
+            self.environment,
+            self._settings,
+            limits=self._limits,
             config_of=lambda topic: self.config,
         )
         self.manager.open()
         self.manager.ensure_meta_properties("cluster", 1, lambda: TOPIC_ID)
 
-    def log(self, topic_partition: TopicPartition = ORDERS, **config: object) -> Log:
+    @property
+    def queue(self) -> QueuedWorkers:
+        """The workers of a broker that was made with `queued`."""
+        assert isinstance(self.workers, QueuedWorkers)
+        return self.workers
+
+    @property
+    def disk(self) -> SimulatedFiles:
+        assert isinstance(self.files, SimulatedFiles)
+        return self.files
+
+    def log(self, topic_partition: TopicPartition = ORDERS, /, **config: object) -> Log:
         if config:
             self.config = LogConfig(**config)
         return self.manager.create(topic_partition, TOPIC_ID, self.config)
@@ -90,11 +130,11 @@ class Broker:
         self.start()
 
     def kill(self) -> None:
-        self.files.kill()
+        self.disk.kill()
         self.start()
 
     def cut_power(self) -> None:
-        self.files.cut_power()
+        self.disk.cut_power()
         self.start()
 
 

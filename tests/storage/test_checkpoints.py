@@ -15,13 +15,13 @@ from barnabas.storage.metadata_files import (
 UUID = bytes(range(16))
 
 
-def test_offsets_are_written_as_kafka_writes_them():
+def test_offsets_are_written_as_kafka_writes_them() -> None:
     data = encode_offsets({TopicPartition("orders", 0): 881, TopicPartition("a-b", 12): 0})
     assert data == b"0\n2\norders 0 881\na-b 12 0\n"
     assert decode_offsets(data) == {("orders", 0): 881, ("a-b", 12): 0}
 
 
-def test_an_empty_file_is_an_empty_checkpoint():
+def test_an_empty_file_is_an_empty_checkpoint() -> None:
     assert decode_offsets(b"") == {}
 
 
@@ -37,7 +37,7 @@ def test_an_empty_file_is_an_empty_checkpoint():
         b"\xff\xfe\n\n\n",
     ],
 )
-def test_a_damaged_checkpoint_is_told_from_a_good_one(data: bytes):
+def test_a_damaged_checkpoint_is_told_from_a_good_one(data: bytes) -> None:
     with pytest.raises(CorruptCheckpoint):
         decode_offsets(data)
 
@@ -49,7 +49,7 @@ def epochs(*entries: tuple[int, int]) -> LeaderEpochs:
     return made
 
 
-def test_leader_epochs_survive_their_file():
+def test_leader_epochs_survive_their_file() -> None:
     made = epochs((0, 0), (3, 17))
     assert made.to_bytes() == b"0\n2\n0 0\n3 17\n"
     loaded = LeaderEpochs.from_bytes(made.to_bytes())
@@ -57,7 +57,7 @@ def test_leader_epochs_survive_their_file():
 
 
 @pytest.mark.parametrize("data", [b"0\n1\n0\n", b"0\n1\nx 0\n", b"0\n1\n99999999999 0\n"])
-def test_a_damaged_file_of_leader_epochs_is_told_from_a_good_one(data: bytes):
+def test_a_damaged_file_of_leader_epochs_is_told_from_a_good_one(data: bytes) -> None:
     with pytest.raises(CorruptCheckpoint):
         LeaderEpochs.from_bytes(data)
 
@@ -72,7 +72,7 @@ def test_a_damaged_file_of_leader_epochs_is_told_from_a_good_one(data: bytes):
         ([(-1, 5)], []),  # none
     ],
 )
-def test_epochs_and_their_starts_both_ascend(assigned: list[tuple[int, int]], expected: list[tuple[int, int]]):
+def test_epochs_and_their_starts_both_ascend(assigned: list[tuple[int, int]], expected: list[tuple[int, int]]) -> None:
     assert epochs(*assigned).entries() == expected
 
 
@@ -87,11 +87,11 @@ def test_epochs_and_their_starts_both_ascend(assigned: list[tuple[int, int]], ex
         (-1, (-1, -1)),
     ],
 )
-def test_where_an_epoch_ended(asked: int, answer: tuple[int, int]):
+def test_where_an_epoch_ended(asked: int, answer: tuple[int, int]) -> None:
     assert epochs((1, 10), (4, 20), (5, 30)).end_offset_for(asked, 99) == answer
 
 
-def test_epochs_are_cut_at_both_ends_of_the_log():
+def test_epochs_are_cut_at_both_ends_of_the_log() -> None:
     made = epochs((0, 0), (1, 10), (2, 20))
     made.truncate_from_start(15)
     assert made.entries() == [(1, 15), (2, 20)]
@@ -100,7 +100,7 @@ def test_epochs_are_cut_at_both_ends_of_the_log():
     assert [made.epoch_of_offset(offset) for offset in (14, 15, 99)] == [-1, 1, 1]
 
 
-def test_meta_properties_are_kafkas():
+def test_meta_properties_are_kafkas() -> None:
     written = MetaProperties("5L6g3nShT-eMCtK--X86sw", 1, UUID).to_bytes()
     lines = written.decode().splitlines()
     assert lines[:3] == ["version=1", "cluster.id=5L6g3nShT-eMCtK--X86sw", "node.id=1"]
@@ -109,17 +109,17 @@ def test_meta_properties_are_kafkas():
 
 
 @pytest.mark.parametrize("data", [b"", b"cluster.id=a\n", b"cluster.id=a\nnode.id=one\n", b"\xff"])
-def test_damaged_meta_properties_are_told_from_good_ones(data: bytes):
+def test_damaged_meta_properties_are_told_from_good_ones(data: bytes) -> None:
     with pytest.raises(CorruptMetadata):
         MetaProperties.from_bytes(data)
 
 
-def test_partition_metadata_are_kafkas():
+def test_partition_metadata_are_kafkas() -> None:
     assert encode_partition_metadata(UUID) == b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
     assert decode_partition_metadata(encode_partition_metadata(UUID)) == UUID
 
 
 @pytest.mark.parametrize("data", [b"", bytes(43), b"version: 0\n", b"version: 0\ntopic_id: a", b"topic_id: x\na: 1"])
-def test_damaged_partition_metadata_are_told_from_good_ones(data: bytes):
+def test_damaged_partition_metadata_are_told_from_good_ones(data: bytes) -> None:
     with pytest.raises(CorruptMetadata):
         decode_partition_metadata(data)

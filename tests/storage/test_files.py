@@ -6,8 +6,9 @@ from random import Random
 
 import pytest
 
-from barnabas.storage.file_cache import FileCache
-from barnabas.storage.files import FileSlice, OsFiles, make_durable_dir, replace_file, write_file
+from barnabas.base.files import FileSlice, make_durable_dir, replace_file, write_file
+from barnabas.broker.system.disk import OsFiles
+from barnabas.storage.segments.file_cache import FileCache
 from tests.simulation.files import Crash, SimulatedFiles
 
 FILES = OsFiles()
@@ -17,7 +18,7 @@ def open_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_a_file_grows_at_its_end_and_is_read_anywhere(tmp_path: Path):
+def test_a_file_grows_at_its_end_and_is_read_anywhere(tmp_path: Path) -> None:
     file = FILES.open(f"{tmp_path}/a", create=True)
     assert file.writev([b"one", memoryview(b"two"), bytearray(b"three")]) == 11
     file.truncate(6)
@@ -26,7 +27,7 @@ def test_a_file_grows_at_its_end_and_is_read_anywhere(tmp_path: Path):
     assert (file.size(), FILES.file_size(f"{tmp_path}/a")) == (7, 7)
 
 
-def test_what_is_not_there_is_not_created_unless_asked(tmp_path: Path):
+def test_what_is_not_there_is_not_created_unless_asked(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         FILES.open(f"{tmp_path}/a")
     FILES.remove(f"{tmp_path}/a")
@@ -34,7 +35,7 @@ def test_what_is_not_there_is_not_created_unless_asked(tmp_path: Path):
     assert not FILES.exists(f"{tmp_path}/a")
 
 
-def test_a_file_is_replaced_whole(tmp_path: Path):
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     path = f"{tmp_path}/checkpoint"
     write_file(FILES, path, b"old and longer", sync=False)
     replace_file(FILES, path, b"new")
@@ -43,7 +44,7 @@ def test_a_file_is_replaced_whole(tmp_path: Path):
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_a_file_that_is_replaced_while_the_power_goes_holds_the_old_bytes_or_the_new(seed: int):
+def test_a_file_that_is_replaced_while_the_power_goes_holds_the_old_bytes_or_the_new(seed: int) -> None:
     disk = SimulatedFiles(Random(seed))
     disk.makedirs("/data")
     disk.sync_dir("/")
@@ -59,7 +60,7 @@ def test_a_file_that_is_replaced_while_the_power_goes_holds_the_old_bytes_or_the
     assert disk.read_bytes("/data/checkpoint") in allowed
 
 
-def test_a_sync_reaches_the_kernel_and_its_refusal_is_told(tmp_path: Path):
+def test_a_sync_reaches_the_kernel_and_its_refusal_is_told(tmp_path: Path) -> None:
     """What cannot be synced is the one thing that tells whether anybody tried."""
     with pytest.raises(OSError, match="Invalid argument"):
         FILES.open("/dev/null").sync()
@@ -69,14 +70,14 @@ def test_a_sync_reaches_the_kernel_and_its_refusal_is_told(tmp_path: Path):
     FILES.sync_dir(str(tmp_path))
 
 
-def test_a_directory_is_listed_with_sizes(tmp_path: Path):
+def test_a_directory_is_listed_with_sizes(tmp_path: Path) -> None:
     write_file(FILES, f"{tmp_path}/a", b"12345", sync=True)
     make_durable_dir(FILES, f"{tmp_path}/b/c")
     assert sorted(FILES.scandir(str(tmp_path))) == [("a", 5), ("b", -1)]
     assert FILES.exists(f"{tmp_path}/b/c")
 
 
-def test_a_lock_is_held_against_others_even_of_this_process(tmp_path: Path):
+def test_a_lock_is_held_against_others_even_of_this_process(tmp_path: Path) -> None:
     lock = FILES.lock(f"{tmp_path}/.lock")
     with pytest.raises(BlockingIOError):
         FILES.lock(f"{tmp_path}/.lock")
@@ -84,11 +85,11 @@ def test_a_lock_is_held_against_others_even_of_this_process(tmp_path: Path):
     FILES.lock(f"{tmp_path}/.lock").release()
 
 
-def test_the_disk_tells_its_space(tmp_path: Path):
+def test_the_disk_tells_its_space(tmp_path: Path) -> None:
     assert 0 < FILES.free_bytes(str(tmp_path)) <= FILES.total_bytes(str(tmp_path))
 
 
-def test_handles_are_capped_and_the_least_used_goes_first(tmp_path: Path):
+def test_handles_are_capped_and_the_least_used_goes_first(tmp_path: Path) -> None:
     cache = FileCache(FILES, 2)
     before = open_descriptors()
     for name in "abcabd":
@@ -99,7 +100,7 @@ def test_handles_are_capped_and_the_least_used_goes_first(tmp_path: Path):
     assert open_descriptors() == before
 
 
-def test_a_file_that_a_slice_holds_outlives_the_cache_and_its_name(tmp_path: Path):
+def test_a_file_that_a_slice_holds_outlives_the_cache_and_its_name(tmp_path: Path) -> None:
     cache = FileCache(FILES, 1)
     path = f"{tmp_path}/a"
     cache.open(path, create=True).writev([b"0123456789"])

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.protocol.records import CompressionType, ControlType, NewRecord, build_batch, build_end_transaction_marker
-from barnabas.storage.files import OsFiles
+from barnabas.broker.system.disk import OsFiles
+from barnabas.protocol.batch_builder import build_batch, build_end_transaction_marker
+from barnabas.protocol.compression import CompressionType
+from barnabas.protocol.records import ControlType, NewRecord
 from barnabas.storage.log import Log
 from tests.kafka_jars import kafka_libs
-from tests.storage.logs import NOW_MS, Broker, append, batch
+from tests.storage.logs import NOW_MS, BatchFields, Broker, append, batch
 
 SEGMENT_BYTES = 3_000
 
@@ -35,13 +37,13 @@ def fill(log: Log) -> None:
         value = b"value %d" % number * 9
         records = [NewRecord(b"key", value, headers, NOW_MS + number * 10 - each) for each in range(3)]
         append(log, build_batch(records, compression=codec), leader_epoch=number // 20)
-        producer = {"producer_id": 1 + number % 2, "producer_epoch": 0, "base_sequence": number // 2}
+        producer: BatchFields = {"producer_id": 1 + number % 2, "producer_epoch": 0, "base_sequence": number // 2}
         append(log, batch(b"idempotent", timestamp=NOW_MS - number, **producer), leader_epoch=number // 20)
     append(log, batch(b"in a transaction", producer_id=9, producer_epoch=0, base_sequence=0, transactional=True))
     marker = build_end_transaction_marker(
         ControlType.COMMIT, coordinator_epoch=0, producer_id=9, producer_epoch=0, timestamp=NOW_MS
     )
-    log.append_own(memoryview(marker), leader_epoch=2, now_ms=NOW_MS)
+    log.append_as_coordinator(memoryview(marker), leader_epoch=2, now_ms=NOW_MS)
 
 
 def dump(files: list[Path], *options: str, are_compacted: bool = False) -> str:
@@ -69,7 +71,7 @@ def files_with(segments: Path, *suffixes: str) -> list[Path]:
     return found
 
 
-def test_every_batch_and_record_is_read(segments: Path):
+def test_every_batch_and_record_is_read(segments: Path) -> None:
     text = dump(files_with(segments, ".log"), "--deep-iteration")
     assert text.count("baseOffset:") == text.count("isvalid: true")
     offsets = [int(line.split("offset: ")[1].split()[0]) for line in text.splitlines() if line.startswith("| offset:")]
@@ -78,19 +80,19 @@ def test_every_batch_and_record_is_read(segments: Path):
     assert "endTxnMarker: COMMIT coordinatorEpoch: 0" in text
 
 
-def test_the_indexes_match_the_log(segments: Path):
+def test_the_indexes_match_the_log(segments: Path) -> None:
     text = dump(files_with(segments, ".index", ".timeindex"))
     assert text.count("position: ") > 20
     assert text.count("timestamp: ") > 5
 
 
-def test_the_indexes_pass_the_check_of_a_start(segments: Path):
+def test_the_indexes_pass_the_check_of_a_start(segments: Path) -> None:
     files = files_with(segments, ".index", ".timeindex")
     text = dump(files, "--index-sanity-check")
     assert text.count("passed sanity check") == len(files)
 
 
-def test_producer_snapshots_are_read(segments: Path):
+def test_producer_snapshots_are_read(segments: Path) -> None:
     text = dump(files_with(segments, ".snapshot"))
     last = [line for line in text.splitlines() if line.startswith("producerId")][-3:]
     assert [line.split()[1] for line in last] == ["1", "2", "9"]

@@ -6,6 +6,9 @@ from types import FrameType
 
 import pytest
 
+from barnabas.protocol.batch_builder import build_batch, build_control_batch
+from barnabas.protocol.batch_header import CONTROL_FLAG, LOG_APPEND_TIME_FLAG, crc_of, header_at
+from barnabas.protocol.compression import CompressionType
 from barnabas.protocol.errors import (
     CorruptMessage,
     InvalidRecord,
@@ -15,20 +18,9 @@ from barnabas.protocol.errors import (
     OutOfOrderSequence,
     RecordListTooLarge,
 )
-from barnabas.protocol.records import (
-    CONTROL_FLAG,
-    LOG_APPEND_TIME_FLAG,
-    CompressionType,
-    ControlType,
-    NewRecord,
-    build_batch,
-    build_control_batch,
-    crc_of,
-    header_at,
-    iter_records,
-)
+from barnabas.protocol.records import ControlType, NewRecord, iter_records
 from barnabas.storage.validation import InvalidRecords, InvalidTimestamps
-from tests.storage.logs import NOW_MS, Broker, append, batch, headers_of, offsets_of, sized
+from tests.storage.logs import NOW_MS, BatchFields, Broker, append, batch, headers_of, offsets_of, present, sized
 
 HOUR_MS = 3_600_000
 
@@ -40,7 +32,7 @@ def patched(data: bytearray, position: int, value: int, size: int) -> bytearray:
     return data
 
 
-def test_offsets_follow_one_another_whatever_the_batches_hold():
+def test_offsets_follow_one_another_whatever_the_batches_hold() -> None:
     log = Broker().log()
     infos = [append(log, batch(*[b"v"] * count)) for count in (1, 3, 2)]
     assert [(info.base_offset, info.last_offset) for info in infos] == [(0, 0), (1, 3), (4, 5)]
@@ -48,7 +40,7 @@ def test_offsets_follow_one_another_whatever_the_batches_hold():
     assert offsets_of(log) == [0, 1, 4]
 
 
-def test_base_offset_and_leader_epoch_are_patched_in_place_and_the_crc_still_holds():
+def test_base_offset_and_leader_epoch_are_patched_in_place_and_the_crc_still_holds() -> None:
     log = Broker().log()
     append(log)
     data = batch(b"a", b"b")
@@ -56,7 +48,7 @@ def test_base_offset_and_leader_epoch_are_patched_in_place_and_the_crc_still_hol
     header = header_at(data)
     assert (header.base_offset, header.partition_leader_epoch) == (1, 7)
     assert header.crc == crc_of(memoryview(data))
-    assert log.read(1, 1 << 20, max_offset=3).read() == data
+    assert present(log.read(1, 1 << 20, max_offset=3)).read() == data
 
 
 @pytest.mark.parametrize(
@@ -81,7 +73,7 @@ def test_base_offset_and_leader_epoch_are_patched_in_place_and_the_crc_still_hol
         (sized(1_001), MessageTooLarge),
     ],
 )
-def test_what_a_client_may_not_append(data: bytearray, error: type[Exception]):
+def test_what_a_client_may_not_append(data: bytearray, error: type[Exception]) -> None:
     log = Broker().log(max_message_bytes=1_000)
     append(log)
     with pytest.raises(error):
@@ -89,7 +81,7 @@ def test_what_a_client_may_not_append(data: bytearray, error: type[Exception]):
     assert (log.log_end_offset, offsets_of(log)) == (1, [0]), "all or nothing"
 
 
-def test_a_batch_that_fits_no_segment_is_refused():
+def test_a_batch_that_fits_no_segment_is_refused() -> None:
     log = Broker().log(internal_segment_bytes=500)
     append(log, sized(500))
     with pytest.raises(RecordListTooLarge):
@@ -108,7 +100,7 @@ def test_a_batch_that_fits_no_segment_is_refused():
         ([-1], True),  # no timestamp
     ],
 )
-def test_timestamps_are_judged_by_the_batch_header(timestamps: list[int], is_taken: bool):
+def test_timestamps_are_judged_by_the_batch_header(timestamps: list[int], is_taken: bool) -> None:
     log = Broker().log(message_timestamp_before_max_ms=HOUR_MS, message_timestamp_after_max_ms=1_000)
     data = build_batch([NewRecord(b"k", b"v", (), timestamp) for timestamp in timestamps])
     if is_taken:
@@ -118,7 +110,7 @@ def test_timestamps_are_judged_by_the_batch_header(timestamps: list[int], is_tak
             append(log, data)
 
 
-def test_full_validation_looks_at_every_record_and_names_the_bad_ones():
+def test_full_validation_looks_at_every_record_and_names_the_bad_ones() -> None:
     log = Broker().log(message_timestamp_before_max_ms=HOUR_MS, barnabas_record_validation="full")
     data = build_batch([NewRecord(b"k", b"v", (), timestamp) for timestamp in (NOW_MS, NOW_MS - HOUR_MS - 1)])
     with pytest.raises(InvalidTimestamps) as refused:
@@ -126,7 +118,7 @@ def test_full_validation_looks_at_every_record_and_names_the_bad_ones():
     assert [error.batch_index for error in refused.value.record_errors] == [1]
 
 
-def test_a_header_that_lies_about_its_largest_timestamp_is_set_right_when_the_records_are_read():
+def test_a_header_that_lies_about_its_largest_timestamp_is_set_right_when_the_records_are_read() -> None:
     log = Broker().log(barnabas_record_validation="full")
     data = patched(batch(timestamp=NOW_MS), 35, NOW_MS + 5, 8)
     append(log, data)
@@ -134,41 +126,41 @@ def test_a_header_that_lies_about_its_largest_timestamp_is_set_right_when_the_re
     assert (header.max_timestamp, header.crc) == (NOW_MS, crc_of(memoryview(data)))
 
 
-def test_log_append_time_is_the_brokers_and_covers_every_record():
+def test_log_append_time_is_the_brokers_and_covers_every_record() -> None:
     log = Broker().log(message_timestamp_type="LogAppendTime")
     data = batch(b"a", b"b", timestamp=5)
     info = append(log, data, now_ms=NOW_MS + 9)
     assert info.log_append_time == NOW_MS + 9
-    stored = log.read(0, 1 << 20, max_offset=2).read()
+    stored = present(log.read(0, 1 << 20, max_offset=2)).read()
     assert header_at(stored).crc == crc_of(memoryview(stored))
     assert [record.timestamp for record in iter_records(stored, max_decompressed_bytes=1 << 20)] == [NOW_MS + 9] * 2
 
 
-def test_a_producer_may_not_claim_log_append_time():
+def test_a_producer_may_not_claim_log_append_time() -> None:
     log = Broker().log(message_timestamp_type="LogAppendTime")
     with pytest.raises(InvalidTimestamp):
         append(log, patched(batch(), 21, LOG_APPEND_TIME_FLAG, 2))
 
 
 @pytest.mark.parametrize("compression", [CompressionType.NONE, CompressionType.GZIP])
-def test_a_compacted_topic_takes_no_record_without_a_key(compression: CompressionType):
+def test_a_compacted_topic_takes_no_record_without_a_key(compression: CompressionType) -> None:
     log = Broker().log(cleanup_policy=("compact",))
     append(log, batch(b"a", b"b", compression=compression))
     with pytest.raises(InvalidRecords):
         append(log, batch(b"a", key=None, compression=compression))
 
 
-def test_the_brokers_own_appends_may_hold_several_batches_and_control_batches():
+def test_the_brokers_own_appends_may_hold_several_batches_and_control_batches() -> None:
     log = Broker().log()
     control = build_control_batch([(ControlType.LEADER_CHANGE, b"x")], timestamp=NOW_MS)
     data = memoryview(batch(b"a", b"b") + control + batch(b"c"))
-    info = log.append_own(data, leader_epoch=4, now_ms=NOW_MS)
+    info = log.append_as_coordinator(data, leader_epoch=4, now_ms=NOW_MS)
     assert (info.base_offset, info.last_offset) == (0, 3)
     assert [header.base_offset for header in headers_of(log)] == [0, 2, 3]
     assert {header.partition_leader_epoch for header in headers_of(log)} == {4}
 
 
-def test_a_duplicate_is_answered_with_its_first_offsets_and_not_stored():
+def test_a_duplicate_is_answered_with_its_first_offsets_and_not_stored() -> None:
     log = Broker().log()
     for sequence in range(6):
         append(log, batch(b"v", producer_id=9, producer_epoch=0, base_sequence=sequence))
@@ -196,11 +188,14 @@ def calls_during(action: Callable[[], object]) -> list[str]:
 
 
 @pytest.mark.parametrize("compression", list(CompressionType))
-def test_no_record_is_parsed_on_the_way_in_or_out(compression: CompressionType):
+def test_no_record_is_parsed_on_the_way_in_or_out(compression: CompressionType) -> None:
     log = Broker().log()
-    producer = {"compression": compression, "producer_id": 3, "producer_epoch": 0}
-    first, small = (batch(b"v", base_sequence=sequence, **producer) for sequence in (0, 1))
-    large = batch(*[b"value"] * 1_000, base_sequence=2, **producer)
+
+    def produced(sequence: int, *values: bytes) -> bytearray:
+        return batch(*values, compression=compression, producer_id=3, producer_epoch=0, base_sequence=sequence)
+
+    first, small = (produced(sequence, b"v") for sequence in (0, 1))
+    large = produced(2, *[b"value"] * 1_000)
     append(log, first)
     calls = calls_during(lambda: append(log, small))
     assert calls == calls_during(lambda: append(log, large)), "a thousand records cost what one costs"
@@ -212,18 +207,18 @@ def test_no_record_is_parsed_on_the_way_in_or_out(compression: CompressionType):
 # ---- a disk that does not play along
 
 
-def test_a_full_disk_refuses_the_append_and_leaves_no_torn_batch():
+def test_a_full_disk_refuses_the_append_and_leaves_no_torn_batch() -> None:
     broker = Broker()
     log = broker.log()
     append(log)
     size = broker.files.file_size(log.segments.active.path)
-    broker.files.capacity_bytes = broker.files.used_bytes() + 30
+    broker.disk.capacity_bytes = broker.disk.used_bytes() + 30
     for _ in range(2):
         with pytest.raises(KafkaStorageError, match="full"):
             append(log)
     assert broker.files.file_size(log.segments.active.path) == size
     assert offsets_of(log) == [0], "reads go on"
-    broker.files.capacity_bytes = 1 << 40
+    broker.disk.capacity_bytes = 1 << 40
     assert append(log).base_offset == 1, "and so do appends once there is room"
     assert not log.is_offline
     broker.kill()
@@ -231,12 +226,12 @@ def test_a_full_disk_refuses_the_append_and_leaves_no_torn_batch():
 
 
 @pytest.mark.parametrize("timestamp_type", ["CreateTime", "LogAppendTime"])
-def test_a_batch_that_could_not_be_written_is_left_as_it_was_sent(timestamp_type: str):
+def test_a_batch_that_could_not_be_written_is_left_as_it_was_sent(timestamp_type: str) -> None:
     """Who tries once more, as the general way of a Produce does after the quick one, must get the same refusal."""
     broker = Broker()
     log = broker.log(message_timestamp_type=timestamp_type)
     append(log)
-    broker.files.capacity_bytes = broker.files.used_bytes() + 30
+    broker.disk.capacity_bytes = broker.disk.used_bytes() + 30
     sent = batch()
     buffer = memoryview(bytearray(sent))
     for _ in range(2):
@@ -245,36 +240,58 @@ def test_a_batch_that_could_not_be_written_is_left_as_it_was_sent(timestamp_type
         assert buffer == sent
 
 
-def test_a_full_disk_does_not_remember_the_producers_batch():
+def test_a_full_disk_does_not_remember_the_producers_batch() -> None:
     broker = Broker()
     log = broker.log()
-    producer = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
-    broker.files.capacity_bytes = broker.files.used_bytes() + 30
+    producer: BatchFields = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
+    broker.disk.capacity_bytes = broker.disk.used_bytes() + 30
     with pytest.raises(KafkaStorageError):
         append(log, batch(**producer))
-    broker.files.capacity_bytes = 1 << 40
+    broker.disk.capacity_bytes = 1 << 40
     assert not append(log, batch(**producer)).duplicate
 
 
-def test_below_the_floor_of_free_space_nothing_is_appended_and_reads_go_on():
+def test_below_the_floor_of_free_space_nothing_is_appended_and_reads_go_on() -> None:
     broker = Broker(free_bytes_min=1_000)
     log = broker.log()
     append(log)
-    broker.files.capacity_bytes = broker.files.used_bytes() + 999
+    broker.disk.capacity_bytes = broker.disk.used_bytes() + 999
     with pytest.raises(KafkaStorageError, match="1,000 bytes free"):
         append(log, now_ms=NOW_MS + 2_000)
     assert offsets_of(log) == [0]
-    broker.files.capacity_bytes = 1 << 40
+    broker.disk.capacity_bytes = 1 << 40
     append(log, now_ms=NOW_MS + 4_000)
 
 
-def test_an_io_error_takes_the_dir_offline_and_the_others_go_on():
+@pytest.mark.parametrize(
+    ("configured", "capacity_bytes", "expected"),
+    [
+        (-1, 1 << 40, 64 << 20),
+        (-1, 512 << 20, 64 << 20),
+        (-1, 64 << 20, 8 << 20),  # what a container has as /dev/shm
+        (-1, 0, 0),
+        (0, 64 << 20, 0),
+        (1 << 30, 64 << 20, 1 << 30),  # as it was asked for, though nothing can be appended
+    ],
+)
+def test_the_floor_follows_the_size_of_the_file_system_unless_it_is_configured(
+    configured: int, capacity_bytes: int, expected: int
+) -> None:
+    broker = Broker(free_bytes_min=configured)
+    log_dir = broker.log().log_dir
+    broker.disk.capacity_bytes = capacity_bytes
+    assert log_dir.free_bytes_min == expected
+    log_dir.report_free_bytes_min()
+    assert broker.report.having(f"keeps {expected:,} of {capacity_bytes:,} bytes free")
+
+
+def test_an_io_error_takes_the_dir_offline_and_the_others_go_on() -> None:
     broker = Broker(log_dirs=("/one", "/two"))
     log = broker.log()
     other = broker.log(log.topic_partition._replace(partition=1))
     assert log.log_dir is not other.log_dir
     append(log)
-    broker.files.failing_writes.add(log.path)
+    broker.disk.failing_writes.add(log.path)
     with pytest.raises(KafkaStorageError):
         append(log)
     assert log.is_offline

@@ -2,15 +2,15 @@
 
 import pytest
 
+from barnabas.base.config_def import ConfigType, text_of
 from barnabas.protocol.errors import InvalidConfig
-from barnabas.storage.config_def import ConfigType, text_of
 from barnabas.storage.log_config import LONG_MAX, LogConfig
 from tests.kafka_config_probe import accepted_by_kafka, ask_kafka, hexed, text_of_hex
 
 KAFKA_KEYS = {name: key for name, key in LogConfig.KEYS.items() if not name.startswith("barnabas.")}
 
 
-def test_every_topic_key_of_kafka_is_there_with_its_type_and_default():
+def test_every_topic_key_of_kafka_is_there_with_its_type_and_default() -> None:
     ours = {
         name: (key.type.name, text_of(key.default), "true" if key.internal else "false")
         for name, key in KAFKA_KEYS.items()
@@ -19,7 +19,7 @@ def test_every_topic_key_of_kafka_is_there_with_its_type_and_default():
     assert ours == kafka
 
 
-def test_every_topic_key_takes_its_default_from_the_broker_keys_that_kafka_takes_it_from():
+def test_every_topic_key_takes_its_default_from_the_broker_keys_that_kafka_takes_it_from() -> None:
     ours = {name: list(key.broker_keys) for name, key in KAFKA_KEYS.items() if key.broker_keys}
     assert ours == {name: synonyms for name, *synonyms in ask_kafka("synonyms")}
 
@@ -60,7 +60,7 @@ TEXTS = [
 ]
 
 
-def test_every_key_takes_and_refuses_the_values_that_kafka_does_and_shows_them_alike():
+def test_every_key_takes_and_refuses_the_values_that_kafka_does_and_shows_them_alike() -> None:
     cases = [(name, text) for name in KAFKA_KEYS for text in TEXTS]
     answers = ask_kafka(*(f"topic {name} {hexed(text)}" for name, text in cases))
     kafka = {case: None if answer == "refused" else text_of_hex(answer) for case, (answer,) in zip(cases, answers)}
@@ -97,11 +97,11 @@ RULES = [
 
 
 @pytest.mark.parametrize(("texts", "expected"), RULES)
-def test_rules_between_keys(texts, expected):
+def test_rules_between_keys(texts: dict[str, str], expected: bool) -> None:
     assert _is_accepted(texts) == expected
 
 
-def test_rules_between_keys_are_kafkas():
+def test_rules_between_keys_are_kafkas() -> None:
     assert accepted_by_kafka("topic", [texts for texts, _ in RULES]) == [expected for _, expected in RULES]
 
 
@@ -128,7 +128,7 @@ def _is_accepted(texts: dict[str, str]) -> bool:
         ),
     ],
 )
-def test_a_refusal_says_what_is_wrong(texts, message):
+def test_a_refusal_says_what_is_wrong(texts: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidConfig) as refusal:
         LogConfig.parse(texts)
     assert refusal.value.message == message
@@ -151,17 +151,17 @@ def test_a_refusal_says_what_is_wrong(texts, message):
         ({"internal.segment.bytes": "1000"}, "segment_bytes", 1000),  # small segments, for tests
     ],
 )
-def test_what_follows_from_the_keys(texts, attribute, expected):
+def test_what_follows_from_the_keys(texts: dict[str, str], attribute: str, expected: bool | int) -> None:
     assert getattr(LogConfig.parse(texts), attribute) == expected
 
 
-def test_what_is_ours_is_namespaced_and_changes_nothing_by_default():
+def test_what_is_ours_is_namespaced_and_changes_nothing_by_default() -> None:
     ours = {name: key for name, key in LogConfig.KEYS.items() if name not in KAFKA_KEYS}
     assert {name: key.default for name, key in ours.items()} == {"barnabas.record.validation": "header"}
     assert ours["barnabas.record.validation"].type is ConfigType.STRING
 
 
-def test_every_key_is_documented_in_a_sentence():
+def test_every_key_is_documented_in_a_sentence() -> None:
     for key in LogConfig.KEYS.values():
         assert key.documentation.endswith("."), key.name
         assert 15 < len(key.documentation) < 300, key.name

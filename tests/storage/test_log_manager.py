@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.broker.system.disk import OsFile, OsFiles
 from barnabas.protocol.errors import KafkaStorageError, UnknownTopicOrPartition
 from barnabas.protocol.types import TopicPartition
-from barnabas.storage.file_cache import FileCache
-from barnabas.storage.files import OsFile, OsFiles
 from barnabas.storage.log_config import LogConfig
-from barnabas.storage.log_manager import LogDirInUse, parse_topic_partition
+from barnabas.storage.opening.log_opening import LogDirInUse, parse_topic_partition
+from barnabas.storage.segments.file_cache import FileCache
 from tests.storage.logs import NOW_MS, ORDERS, TOPIC_ID, Broker, append, offsets_of, sized
 
 OTHER_TOPIC_ID = bytes(16 * [7])
@@ -35,11 +35,11 @@ def directories(broker: Broker) -> list[str]:
         ("meta.properties", None),
     ],
 )
-def test_directories_are_named_by_topic_and_partition(name: str, expected: tuple[str, int] | None):
+def test_directories_are_named_by_topic_and_partition(name: str, expected: tuple[str, int] | None) -> None:
     assert parse_topic_partition(name) == expected
 
 
-def test_a_log_is_made_once_and_found_again():
+def test_a_log_is_made_once_and_found_again() -> None:
     broker = Broker()
     log = broker.log()
     assert broker.log() is log
@@ -49,21 +49,21 @@ def test_a_log_is_made_once_and_found_again():
         broker.manager.get(TopicPartition("orders", 1))
 
 
-def test_after_a_clean_stop_nothing_is_opened_before_it_is_asked_for():
+def test_after_a_clean_stop_nothing_is_opened_before_it_is_asked_for() -> None:
     broker = Broker()
     for partition in range(20):
         append(broker.log(ORDERS._replace(partition=partition)))
     broker.manager.close()
     broker.start()
-    broker.files.preads.clear()
-    assert broker.files.preads == []
+    broker.disk.preads.clear()
+    assert broker.disk.preads == []
     assert broker.manager.opened(ORDERS) is None
     assert dict(broker.manager.sizes(broker.manager.log_dirs[0]))[ORDERS] > 0, "its size is known all the same"
     log = broker.manager.get(ORDERS)
     assert (log.log_end_offset, log.topic_id) == (1, TOPIC_ID)
 
 
-def test_the_mark_of_a_clean_stop_is_good_for_one_start():
+def test_the_mark_of_a_clean_stop_is_good_for_one_start() -> None:
     broker = Broker()
     append(broker.log())
     broker.manager.close()
@@ -74,7 +74,7 @@ def test_the_mark_of_a_clean_stop_is_good_for_one_start():
     assert not broker.manager.log_dirs[0].had_clean_shutdown
 
 
-def test_a_dir_belongs_to_one_broker_at_a_time():
+def test_a_dir_belongs_to_one_broker_at_a_time() -> None:
     broker = Broker()
     with pytest.raises(LogDirInUse, match="/data is in use"):
         Broker(broker.files, ("/other", "/data"))
@@ -82,7 +82,7 @@ def test_a_dir_belongs_to_one_broker_at_a_time():
     broker.restart()
 
 
-def test_a_dir_belongs_to_one_node_of_one_cluster():
+def test_a_dir_belongs_to_one_node_of_one_cluster() -> None:
     broker = Broker()
     broker.restart()
     with pytest.raises(ValueError, match="belongs to node 1 of cluster cluster, not to node 2"):
@@ -90,21 +90,21 @@ def test_a_dir_belongs_to_one_node_of_one_cluster():
     assert b"cluster.id=cluster\nnode.id=1\n" in broker.files.read_bytes("/data/meta.properties")
 
 
-def test_new_logs_go_to_the_dir_with_the_fewest():
+def test_new_logs_go_to_the_dir_with_the_fewest() -> None:
     broker = Broker(log_dirs=("/one", "/two", "/three"))
     for partition in range(6):
         broker.log(ORDERS._replace(partition=partition))
     assert [len(list(broker.manager.sizes(log_dir))) for log_dir in broker.manager.log_dirs] == [2, 2, 2]
 
 
-def test_a_dir_that_cannot_be_opened_is_offline_and_the_others_serve():
+def test_a_dir_that_cannot_be_opened_is_offline_and_the_others_serve() -> None:
     broker = Broker(log_dirs=("/one", "/two"))
     logs = [broker.log(ORDERS._replace(partition=partition)) for partition in range(2)]
     for log in logs:
         append(log)
     broker.manager.close()
     bad, good = logs
-    broker.files.failing_syncs.add(bad.log_dir.path)
+    broker.disk.failing_syncs.add(bad.log_dir.path)
     broker.start()
     with pytest.raises(KafkaStorageError):
         broker.manager.get(bad.topic_partition)
@@ -115,7 +115,7 @@ def test_a_dir_that_cannot_be_opened_is_offline_and_the_others_serve():
     assert new.log_dir.path == good.log_dir.path
 
 
-def test_deleting_renames_at_once_and_removes_later():
+def test_deleting_renames_at_once_and_removes_later() -> None:
     broker = Broker()
     append(broker.log(file_delete_delay_ms=60_000))
     broker.manager.delete(ORDERS)
@@ -129,7 +129,7 @@ def test_deleting_renames_at_once_and_removes_later():
     assert directories(broker) == ["orders-0"]
 
 
-def test_a_name_that_is_too_long_for_the_suffix_is_cut():
+def test_a_name_that_is_too_long_for_the_suffix_is_cut() -> None:
     broker = Broker()
     long = TopicPartition("x" * 249, 0)
     broker.log(long)
@@ -138,7 +138,7 @@ def test_a_name_that_is_too_long_for_the_suffix_is_cut():
     assert len(name) == 255
 
 
-def test_a_deletion_that_a_crash_interrupted_is_finished_at_the_next_start():
+def test_a_deletion_that_a_crash_interrupted_is_finished_at_the_next_start() -> None:
     broker = Broker()
     append(broker.log())
     broker.manager.delete(ORDERS)
@@ -147,7 +147,7 @@ def test_a_deletion_that_a_crash_interrupted_is_finished_at_the_next_start():
     assert directories(broker) == []
 
 
-def test_a_directory_of_an_earlier_topic_of_that_name_is_moved_aside():
+def test_a_directory_of_an_earlier_topic_of_that_name_is_moved_aside() -> None:
     broker = Broker()
     append(broker.log())
     log = broker.manager.create(ORDERS, OTHER_TOPIC_ID, LogConfig())
@@ -156,7 +156,7 @@ def test_a_directory_of_an_earlier_topic_of_that_name_is_moved_aside():
     assert broker.report.having("warning orders-0: it belongs to an earlier topic of that name")
 
 
-def test_a_log_whose_topic_id_was_lost_is_adopted():
+def test_a_log_whose_topic_id_was_lost_is_adopted() -> None:
     broker = Broker()
     append(broker.log())
     broker.manager.close()
@@ -167,27 +167,27 @@ def test_a_log_whose_topic_id_was_lost_is_adopted():
     assert broker.manager.get(ORDERS).topic_id == TOPIC_ID
 
 
-def test_a_log_that_cannot_be_created_says_so():
+def test_a_log_that_cannot_be_created_says_so() -> None:
     broker = Broker()
-    broker.files.failing_creates.add("orders")
+    broker.disk.failing_creates.add("orders")
     with pytest.raises(KafkaStorageError, match="orders-0 could not be created"):
         broker.log()
-    broker.files.failing_creates.clear()
+    broker.disk.failing_creates.clear()
     assert broker.log().log_end_offset == 0
 
 
-def test_a_stop_that_cannot_write_leaves_no_clean_mark():
+def test_a_stop_that_cannot_write_leaves_no_clean_mark() -> None:
     broker = Broker()
     append(broker.log())
-    broker.files.capacity_bytes = broker.files.used_bytes()
+    broker.disk.capacity_bytes = broker.disk.used_bytes()
     broker.manager.close()
     assert not broker.files.exists("/data/.kafka_cleanshutdown")
-    broker.files.capacity_bytes = 1 << 40
+    broker.disk.capacity_bytes = 1 << 40
     broker.start()
     assert offsets_of(broker.log()) == [0]
 
 
-def test_many_logs_are_stopped_and_started_and_need_few_handles():
+def test_many_logs_are_stopped_and_started_and_need_few_handles() -> None:
     broker = Broker(open_files_max=10)
     for partition in range(300):
         append(broker.log(ORDERS._replace(partition=partition)))
@@ -200,7 +200,7 @@ def test_many_logs_are_stopped_and_started_and_need_few_handles():
     assert sum(log.log_end_offset for log in map(broker.manager.get, list(broker.manager.partitions()))) == 300
 
 
-def test_a_log_that_cannot_be_opened_does_not_keep_the_others_from_a_clean_stop():
+def test_a_log_that_cannot_be_opened_does_not_keep_the_others_from_a_clean_stop() -> None:
     broker = Broker(log_dirs=("/one", "/two"), open_files_max=1)
     logs = [broker.log(ORDERS._replace(partition=partition)) for partition in range(2)]
     for log in logs:
@@ -213,7 +213,7 @@ def test_a_log_that_cannot_be_opened_does_not_keep_the_others_from_a_clean_stop(
     assert broker.files.exists(f"{kept}/.kafka_cleanshutdown")
 
 
-def test_without_descriptors_appends_are_refused_and_no_dir_goes_offline(monkeypatch: pytest.MonkeyPatch):
+def test_without_descriptors_appends_are_refused_and_no_dir_goes_offline(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = Broker()
     log, other = broker.log(), broker.log(ORDERS._replace(partition=1))
     append(log)
@@ -231,7 +231,7 @@ def test_without_descriptors_appends_are_refused_and_no_dir_goes_offline(monkeyp
     assert append(log).base_offset == 1
 
 
-def test_a_cache_without_descriptors_gives_up_its_own(tmp_path: Path):
+def test_a_cache_without_descriptors_gives_up_its_own(tmp_path: Path) -> None:
     files = OsFiles()
     cache = FileCache(files, 100)
     for number in range(10):
@@ -249,7 +249,7 @@ def test_a_cache_without_descriptors_gives_up_its_own(tmp_path: Path):
     assert len(cache) == 1
 
 
-def test_stopping_leaves_no_descriptor_no_timer_and_no_lock(tmp_path: Path):
+def test_stopping_leaves_no_descriptor_no_timer_and_no_lock(tmp_path: Path) -> None:
     gc.collect()  # what other tests left behind must not go in between
     before = len(os.listdir("/proc/self/fd"))
     broker = Broker(OsFiles(), [str(tmp_path / "data")])
@@ -266,7 +266,7 @@ def test_stopping_leaves_no_descriptor_no_timer_and_no_lock(tmp_path: Path):
     broker.manager.close()
 
 
-def test_a_log_that_was_moved_here_keeps_the_gaps_that_compaction_left_in_it():
+def test_a_log_that_was_moved_here_keeps_the_gaps_that_compaction_left_in_it() -> None:
     broker = Broker()
     log = broker.log(internal_segment_bytes=450)
     for _ in range(6):

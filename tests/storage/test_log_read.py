@@ -5,11 +5,14 @@ from random import Random
 
 import pytest
 
+from barnabas.protocol.batch_builder import build_batch
+from barnabas.protocol.batch_header import HEADER_BYTES, crc_of, iter_batches
+from barnabas.protocol.compression import CompressionType
 from barnabas.protocol.errors import MessageTooLarge, OffsetOutOfRange
-from barnabas.protocol.records import HEADER_BYTES, CompressionType, NewRecord, build_batch, crc_of, iter_batches
+from barnabas.protocol.records import NewRecord
 from barnabas.storage.log import Log
 from barnabas.storage.validation import RECORDS_READ_MAX
-from tests.storage.logs import NOW_MS, Broker, append, batch, headers_of, offsets_of, sized
+from tests.storage.logs import NOW_MS, Broker, append, batch, headers_of, offsets_of, present, sized
 
 
 def filled(count: int = 100, size: int = 200, **config: object) -> tuple[Broker, Log]:
@@ -37,20 +40,20 @@ def filled(count: int = 100, size: int = 200, **config: object) -> tuple[Broker,
         (8, 10_000, 99, [8, 9]),  # a max_offset of the future is the log's end
     ],
 )
-def test_a_read_returns_whole_batches(offset: int, max_bytes: int, max_offset: int, expected: list[int] | None):
+def test_a_read_returns_whole_batches(offset: int, max_bytes: int, max_offset: int, expected: list[int] | None) -> None:
     _, log = filled(10)
     for _ in range(2):  # the second time the log remembers where the first one ended
         found = log.read(offset, max_bytes, max_offset=max_offset)
         assert (found and [header.base_offset for _, header in iter_batches(found.read())]) == expected
 
 
-def test_without_at_least_one_a_batch_that_does_not_fit_is_not_returned():
+def test_without_at_least_one_a_batch_that_does_not_fit_is_not_returned() -> None:
     _, log = filled(3)
     assert log.read(0, 199, max_offset=3, at_least_one=False) is None
-    assert log.read(0, 200, max_offset=3, at_least_one=False).size == 200
+    assert present(log.read(0, 200, max_offset=3, at_least_one=False)).size == 200
 
 
-def test_an_offset_inside_a_batch_returns_the_whole_batch():
+def test_an_offset_inside_a_batch_returns_the_whole_batch() -> None:
     log = Broker().log()
     append(log, batch(*[b"v"] * 5))
     append(log, batch(*[b"v"] * 5))
@@ -60,7 +63,7 @@ def test_an_offset_inside_a_batch_returns_the_whole_batch():
 
 
 @pytest.mark.parametrize("offset", [-1, 4, 11])
-def test_an_offset_outside_the_log_is_refused(offset: int):
+def test_an_offset_outside_the_log_is_refused(offset: int) -> None:
     _, log = filled(10)
     log.delete_records(5)
     with pytest.raises(OffsetOutOfRange):
@@ -72,7 +75,7 @@ def test_an_offset_outside_the_log_is_refused(offset: int):
 @pytest.mark.parametrize("is_reopened", [False, True])
 def test_every_batch_is_found_whatever_the_index_and_the_segments(
     index_interval_bytes: int, internal_segment_bytes: int, is_reopened: bool
-):
+) -> None:
     random = Random(7)
     broker = Broker()
     log = broker.log(index_interval_bytes=index_interval_bytes, internal_segment_bytes=internal_segment_bytes)
@@ -94,13 +97,13 @@ def test_every_batch_is_found_whatever_the_index_and_the_segments(
             assert headers[-1].next_offset <= max_offset or len(headers) == 1
 
 
-def test_a_tailing_reader_costs_no_search():
+def test_a_tailing_reader_costs_no_search() -> None:
     broker, log = filled(2_000)
     assert log.read(2_000, 1 << 20, max_offset=2_000) is None
     append(log, sized(200))
-    broker.files.preads.clear()
-    assert log.read(2_000, 1 << 20, max_offset=2_001).size == 200
-    assert broker.files.preads == [], "where the last read ended is known"
+    broker.disk.preads.clear()
+    assert present(log.read(2_000, 1 << 20, max_offset=2_001)).size == 200
+    assert broker.disk.preads == [], "where the last read ended is known"
 
 
 @pytest.mark.parametrize(
@@ -110,22 +113,22 @@ def test_a_tailing_reader_costs_no_search():
         (3, [61]),  # the index names the batch's last offset: its header is looked at
     ],
 )
-def test_a_reader_that_goes_on_finds_its_batch_without_a_walk(records: int, preads: list[int]):
+def test_a_reader_that_goes_on_finds_its_batch_without_a_walk(records: int, preads: list[int]) -> None:
     broker = Broker()
     log = broker.log()
     for _ in range(2_000):
         append(log, batch(*[bytes(40)] * records))
     end = log.log_end_offset
-    first = log.read(0, 65_536, max_offset=end)
+    first = present(log.read(0, 65_536, max_offset=end))
     next_offset = [header for _, header in iter_batches(first.read())][-1].next_offset
-    broker.files.preads.clear()
-    assert log.read(next_offset, 65_536, max_offset=end).position == first.size
-    assert broker.files.preads == preads
+    broker.disk.preads.clear()
+    assert present(log.read(next_offset, 65_536, max_offset=end)).position == first.size
+    assert broker.disk.preads == preads
 
 
-def test_a_slice_stays_readable_when_its_segment_is_deleted_and_its_handle_is_gone():
+def test_a_slice_stays_readable_when_its_segment_is_deleted_and_its_handle_is_gone() -> None:
     broker, log = filled(20, internal_segment_bytes=1_000, file_delete_delay_ms=0)
-    found = log.read(0, 400, max_offset=20)
+    found = present(log.read(0, 400, max_offset=20))
     expected = found.read()
     log.delete_records(20)
     broker.settle()
@@ -163,30 +166,35 @@ def timed(*timestamps: list[int], **config: object) -> Log:
 )
 def test_the_first_record_at_or_after_a_timestamp(
     timestamp: int, expected: tuple[int, int] | None, internal_segment_bytes: int
-):
+) -> None:
     log = timed([10, 10], [30, 20], [50], [40], internal_segment_bytes=internal_segment_bytes, index_interval_bytes=0)
     found = log.offset_for_timestamp(timestamp)
     assert (found and (found.timestamp, found.offset)) == expected
 
 
-def test_a_timestamp_is_found_behind_the_log_start_only():
+def test_a_timestamp_is_found_behind_the_log_start_only() -> None:
     log = timed([10], [20], [30])
     log.delete_records(1)
-    assert log.offset_for_timestamp(5).offset == 1
+    assert present(log.offset_for_timestamp(5)).offset == 1
 
 
-def test_the_largest_timestamp_is_found_where_it_first_stands():
-    assert timed([10], [50, 50], [50], [20]).offset_of_max_timestamp()[:2] == (50, 1)
-    assert timed([10], [40, 50], internal_segment_bytes=200).offset_of_max_timestamp()[:2] == (50, 2)
-    assert timed([-1, -1], [-1]).offset_of_max_timestamp()[:2] == (-1, 0), "as Kafka answers where none has any"
+def max_timestamp(log: Log) -> tuple[int, int]:
+    """The largest timestamp and its offset."""
+    return present(log.offset_of_max_timestamp())[:2]
+
+
+def test_the_largest_timestamp_is_found_where_it_first_stands() -> None:
+    assert max_timestamp(timed([10], [50, 50], [50], [20])) == (50, 1)
+    assert max_timestamp(timed([10], [40, 50], internal_segment_bytes=200)) == (50, 2)
+    assert max_timestamp(timed([-1, -1], [-1])) == (-1, 0), "as Kafka answers where none has any"
     assert timed().offset_of_max_timestamp() is None
 
 
-def test_a_timestamp_inside_a_compressed_batch_is_found():
+def test_a_timestamp_inside_a_compressed_batch_is_found() -> None:
     log = Broker().log()
     data = [NewRecord(b"k", b"v", (), NOW_MS + number) for number in range(100)]
     append(log, build_batch(data, compression=CompressionType.GZIP))
-    assert log.offset_for_timestamp(NOW_MS + 42).offset == 42
+    assert present(log.offset_for_timestamp(NOW_MS + 42)).offset == 42
 
 
 def many_records() -> bytearray:
@@ -204,7 +212,9 @@ def unreadable_records() -> bytearray:
 
 
 @pytest.mark.parametrize("make", [many_records, unreadable_records])
-def test_a_batch_that_cannot_be_searched_for_a_timestamp_is_answered_for_as_a_whole(make: Callable[[], bytearray]):
+def test_a_batch_that_cannot_be_searched_for_a_timestamp_is_answered_for_as_a_whole(
+    make: Callable[[], bytearray],
+) -> None:
     log = Broker().log()
     append(log, batch(b"earlier", timestamp=NOW_MS - 1))
     data = make()
@@ -215,12 +225,12 @@ def test_a_batch_that_cannot_be_searched_for_a_timestamp_is_answered_for_as_a_wh
     assert found.timestamp >= NOW_MS
 
 
-def test_a_batch_of_too_many_records_is_refused_where_they_must_be_read_so_that_its_producer_splits_it():
+def test_a_batch_of_too_many_records_is_refused_where_they_must_be_read_so_that_its_producer_splits_it() -> None:
     with pytest.raises(MessageTooLarge, match="250001 records"):
         append(Broker().log(cleanup_policy=("compact",)), many_records())
 
 
-def test_leader_epochs_follow_the_appends():
+def test_leader_epochs_follow_the_appends() -> None:
     log = Broker().log()
     for leader_epoch in (0, 0, 2, 5):
         append(log, leader_epoch=leader_epoch)

@@ -24,7 +24,7 @@ def bases(log: Log) -> list[int]:
 )
 def test_a_segment_is_closed_when_it_is_full_or_old(
     config: dict[str, int], timestamps_and_clocks: list[tuple[int | None, int]], expected: list[int]
-):
+) -> None:
     broker = Broker()
     log = broker.log(**config)
     for timestamp, clock in timestamps_and_clocks:
@@ -33,7 +33,7 @@ def test_a_segment_is_closed_when_it_is_full_or_old(
     assert bases(log) == expected
 
 
-def test_offsets_of_a_segment_fit_its_index():
+def test_offsets_of_a_segment_fit_its_index() -> None:
     broker = Broker()
     log = broker.log()
     append(log)
@@ -43,21 +43,21 @@ def test_offsets_of_a_segment_fit_its_index():
     assert log.segments.active.size == len(batch())
 
 
-def test_a_full_time_index_closes_the_segment():
+def test_a_full_time_index_closes_the_segment() -> None:
     log = Broker().log(index_interval_bytes=0, segment_index_bytes=36, message_timestamp_after_max_ms=1 << 50)
     for number in range(6):
         append(log, sized(200, timestamp=NOW_MS + number))
     assert bases(log) == [0, 3]
 
 
-def test_an_index_too_small_for_any_row_does_not_stop_the_log():
+def test_an_index_too_small_for_any_row_does_not_stop_the_log() -> None:
     log = Broker().log(segment_index_bytes=4)
     for _ in range(3):
         append(log)
     assert offsets_of(log) == [0, 1, 2]
 
 
-def test_the_age_counts_from_the_first_batch_after_a_restart_too():
+def test_the_age_counts_from_the_first_batch_after_a_restart_too() -> None:
     broker = Broker()
     append(broker.log(segment_ms=1_000), sized(200, timestamp=NOW_MS))
     broker.restart()
@@ -66,21 +66,21 @@ def test_the_age_counts_from_the_first_batch_after_a_restart_too():
     assert bases(log) == [0, 1]
 
 
-def test_a_new_segment_that_cannot_be_created_changes_nothing():
+def test_a_new_segment_that_cannot_be_created_changes_nothing() -> None:
     broker = Broker()
     log = broker.log(internal_segment_bytes=450)
     append(log, sized(200))
     append(log, sized(200))
-    broker.files.failing_creates.add(log.path)
+    broker.disk.failing_creates.add(log.path)
     with pytest.raises(KafkaStorageError):
         append(log, sized(200))
-    broker.files.failing_creates.clear()
+    broker.disk.failing_creates.clear()
     assert bases(log) == [0]
     assert append(log, sized(200)).base_offset == 2
     assert bases(log) == [0, 2]
 
 
-def test_an_empty_segment_is_not_rolled():
+def test_an_empty_segment_is_not_rolled() -> None:
     log = Broker().log()
     log.roll(NOW_MS)
     assert bases(log) == [0]

@@ -1,9 +1,13 @@
 """Idempotence, as Kafka decides it."""
 
+from collections.abc import Callable
+
 import pytest
 
+from barnabas.protocol.batch_builder import build_batch, build_end_transaction_marker
+from barnabas.protocol.batch_header import BatchHeader, header_at
 from barnabas.protocol.errors import ErrorCode, InvalidProducerEpoch, KafkaError, OutOfOrderSequence
-from barnabas.protocol.records import ControlType, build_batch, build_end_transaction_marker, header_at
+from barnabas.protocol.records import ControlType
 from barnabas.storage.producer_state import (
     SEQUENCE_MAX,
     CorruptSnapshot,
@@ -15,7 +19,14 @@ from barnabas.storage.producer_state import (
 DAY_MS = 86_400_000
 
 
-def header(sequence=0, count=1, epoch=0, producer_id=7, timestamp=1_000, transactional=False):
+def header(
+    sequence: int = 0,
+    count: int = 1,
+    epoch: int = 0,
+    producer_id: int = 7,
+    timestamp: int = 1_000,
+    transactional: bool = False,
+) -> BatchHeader:
     records = [(None, b"v", (), timestamp)] * count
     return header_at(
         build_batch(
@@ -28,7 +39,7 @@ def header(sequence=0, count=1, epoch=0, producer_id=7, timestamp=1_000, transac
     )
 
 
-def state_after(*headers):
+def state_after(*headers: BatchHeader) -> ProducerState:
     state = ProducerState()
     offset = 0
     for appended in headers:
@@ -38,7 +49,7 @@ def state_after(*headers):
     return state
 
 
-def marker(epoch=0, coordinator_epoch=3):
+def marker(epoch: int = 0, coordinator_epoch: int = 3) -> memoryview:
     return memoryview(
         build_end_transaction_marker(
             ControlType.COMMIT,
@@ -79,11 +90,11 @@ FIRST_TEN = [header(sequence) for sequence in range(10)]
         ([header(0), header(0, producer_id=8)], header(1), "appended"),  # producers do not disturb one another
     ],
 )
-def test_a_batch_is_appended_repeated_or_refused(before, batch, outcome):
+def test_a_batch_is_appended_repeated_or_refused(before: list[BatchHeader], batch: BatchHeader, outcome: str) -> None:
     assert outcome_of(state_after(*before), batch) == outcome
 
 
-def outcome_of(state, batch):
+def outcome_of(state: ProducerState, batch: BatchHeader) -> str:
     try:
         duplicate = state.check(batch, sequences=True)
     except OutOfOrderSequence:
@@ -93,47 +104,49 @@ def outcome_of(state, batch):
     return "appended" if duplicate is None else f"duplicate of {duplicate.first_offset}"
 
 
-def test_the_brokers_own_batches_are_checked_for_their_epoch_only():
+def test_the_brokers_own_batches_are_checked_for_their_epoch_only() -> None:
     state = state_after(header(0, epoch=2))
     assert state.check(header(-1, epoch=2), sequences=False) is None
     with pytest.raises(InvalidProducerEpoch):
         state.check(header(-1, epoch=1), sequences=False)
 
 
-def test_the_offsets_of_a_duplicate_are_those_it_got_first():
+def test_the_offsets_of_a_duplicate_are_those_it_got_first() -> None:
     state = ProducerState()
     state.update(header(0, count=3, timestamp=5), base_offset=100)
     found = state.check(header(0, count=3), sequences=True)
+    assert found is not None
     assert (found.first_offset, found.last_offset, found.timestamp) == (100, 102, 5)
 
 
-def test_a_transaction_is_open_from_its_first_batch_to_its_marker():
+def test_a_transaction_is_open_from_its_first_batch_to_its_marker() -> None:
     state = state_after(header(0), header(1, transactional=True), header(2, transactional=True))
-    assert state.first_undecided_offset == 1
+    began_at = state.first_ongoing_offset
+    assert began_at == 1
     with pytest.raises(KafkaError) as refused:
         state.check(header(3), sequences=True)
     assert refused.value.code == ErrorCode.INVALID_TXN_STATE
-    end_transaction(state, header_at(marker()), marker())
-    assert state.first_undecided_offset is None
+    end_transaction(state, header_at(marker()), marker(), 3)
+    assert state.first_ongoing_offset is None
     assert state.check(header(3), sequences=True) is None
     assert dict(state.entries())[7].coordinator_epoch == 3
 
 
-def test_a_marker_with_a_new_epoch_fences_the_old_one_and_sequences_begin_anew():
+def test_a_marker_with_a_new_epoch_fences_the_old_one_and_sequences_begin_anew() -> None:
     state = state_after(header(0, transactional=True))
-    end_transaction(state, header_at(marker(epoch=1)), marker(epoch=1))
+    end_transaction(state, header_at(marker(epoch=1)), marker(epoch=1), 1)
     assert outcome_of(state, header(1)) == "fenced"
     assert outcome_of(state, header(0, epoch=1)) == "appended"
 
 
-def test_producers_expire_unless_a_transaction_is_open():
+def test_producers_expire_unless_a_transaction_is_open() -> None:
     state = state_after(header(0, timestamp=0), header(0, producer_id=8, timestamp=0, transactional=True))
     assert state.remove_expired(DAY_MS - 1, DAY_MS) == 0
     assert state.remove_expired(DAY_MS, DAY_MS) == 1
     assert [producer_id for producer_id, _ in state.entries()] == [8]
 
 
-def test_a_snapshot_holds_the_last_batch_of_each_producer():
+def test_a_snapshot_holds_the_last_batch_of_each_producer() -> None:
     state = state_after(*FIRST_TEN, header(0, producer_id=8, epoch=4, count=2, timestamp=9))
     loaded = ProducerState()
     loaded.load(12, read_snapshot(state.to_bytes()), now_ms=0, expiration_ms=DAY_MS)
@@ -144,7 +157,7 @@ def test_a_snapshot_holds_the_last_batch_of_each_producer():
     assert (loaded.end_offset, loaded.snapshot_offset) == (12, 12)
 
 
-def test_an_expired_producer_is_not_loaded():
+def test_an_expired_producer_is_not_loaded() -> None:
     loaded = ProducerState()
     loaded.load(1, read_snapshot(state_after(header(0, timestamp=0)).to_bytes()), now_ms=DAY_MS, expiration_ms=DAY_MS)
     assert loaded.by_id == {}
@@ -161,6 +174,6 @@ def test_an_expired_producer_is_not_loaded():
         lambda data: data[:20] + bytes([data[20] ^ 1]) + data[21:],  # a flipped bit
     ],
 )
-def test_a_damaged_snapshot_is_told_from_a_good_one(damage):
+def test_a_damaged_snapshot_is_told_from_a_good_one(damage: Callable[[bytes], bytes]) -> None:
     with pytest.raises(CorruptSnapshot):
         read_snapshot(damage(state_after(header(0)).to_bytes()))

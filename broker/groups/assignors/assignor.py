@@ -1,4 +1,4 @@
-"""What an assignor is given, and what it gives back (KIP-848: the broker assigns)."""
+"""The input and the output of an assignor (KIP-848: the broker assigns)."""
 
 from collections.abc import Callable, Mapping
 
@@ -7,9 +7,9 @@ from barnabas.protocol.types import Uuid
 Partitions = Mapping[Uuid, frozenset[int]]
 """Partitions by topic id. No topic is mapped to an empty set."""
 PartitionCount = Callable[[Uuid], int]
-"""Of a topic; -1 if it is gone, and then there is nothing of it to assign."""
+"""Returns the number of partitions of a topic; -1 if the topic is gone, and there is nothing of it to assign."""
 GroupAssignment = dict[str, Partitions]
-"""What each member gets, by its id. A member that gets nothing is there too."""
+"""The partitions of each member, by its id. A member without any is listed too."""
 
 
 class MemberSpec:

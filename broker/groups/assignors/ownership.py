@@ -1,4 +1,4 @@
-"""What members keep of what they have, and what is left for others. Nothing is copied that stays as it is."""
+"""Which partitions members keep, and which are left for others. What does not change is not copied."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -13,7 +13,7 @@ def size_of(partitions: Partitions) -> int:
 
 
 def retained(member: MemberSpec, counts: PartitionCounts) -> Partitions:
-    """Without what it is no longer subscribed to, and without what is no longer there."""
+    """Returns what the member has, without topics that it is no longer subscribed to and partitions that are gone."""
     assigned = member.assigned
     if all(
         topic_id in member.topic_ids and max(partitions, default=-1) < counts[topic_id]
@@ -29,7 +29,7 @@ def retained(member: MemberSpec, counts: PartitionCounts) -> Partitions:
 
 
 def unowned(assignments: Collection[Partitions], counts: PartitionCounts) -> dict[Uuid, list[int]]:
-    """The partitions that nobody has, in order, of the topics that have such."""
+    """Returns the partitions that nobody has, in order, by topic."""
     left = dict(counts)
     for assignment in assignments:
         for topic_id, partitions in assignment.items():

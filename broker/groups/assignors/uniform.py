@@ -3,7 +3,7 @@
 - Balance first: where all are subscribed to the same topics, no two members differ by more than one partition.
 - Then stickiness: only as many partitions move as balance needs. The members that have the most keep what is left over
   when all get the same.
-- A member for whom nothing changes is given the very object that it had.
+- A member whose partitions do not change gets the very object that it had.
 - Racks are not looked at: Kafka's assignor does not either.
 
 A group whose members are subscribed to different topics is balanced topic by topic, in `uniform_heterogeneous`.
@@ -35,7 +35,7 @@ def assign(spec: GroupSpec, partition_count: PartitionCount) -> GroupAssignment:
 
 
 def _quotas(sizes: dict[str, int], total: int) -> dict[str, int]:
-    """How many partitions each member shall have."""
+    """Returns how many partitions each member shall have."""
     minimum, left_over = divmod(total, len(sizes))
     largest_first = sorted(sizes, key=sizes.__getitem__, reverse=True)
     return {member_id: minimum + (index < left_over) for index, member_id in enumerate(largest_first)}

@@ -1,5 +1,5 @@
 'use strict';
-// A request per line in, an answer per line out (the contract is in harness.py).
+// A request per line in, an answer per line out (the contract is in harness/driver.py).
 
 const { createInterface } = require('node:readline');
 

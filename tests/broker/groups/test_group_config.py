@@ -4,15 +4,17 @@ from collections.abc import Mapping
 
 import pytest
 
-from barnabas.broker.config import BrokerConfig
-from barnabas.broker.group_config_keys import GroupConfigKeys
+from barnabas.base.config_def import ConfigType, parse_value, text_of
+from barnabas.broker.config.broker_config import BrokerConfig
+from barnabas.broker.config.group_keys import GroupConfigKeys
 from barnabas.broker.groups.group_config import GroupConfig, GroupConfigSchema
 from barnabas.protocol.errors import InvalidConfig
-from barnabas.storage.config_def import ConfigType, parse_value, text_of
 from tests.kafka_config_probe import accepted_by_kafka, ask_kafka, hexed, text_of_hex
 
-TEXTS = ("0", "1", "2", "99", "100", "999", "1000", "-1", " 7 ", "", "x", "1.5", "2147483648", "true", "FALSE")
-TEXTS += ("latest", "earliest", "by_duration:PT1H", "by_duration", "read_committed", "READ_COMMITTED")
+TEXTS = (
+    "0", "1", "2", "99", "100", "999", "1000", "-1", " 7 ", "", "x", "1.5", "2147483648", "true", "FALSE",
+    "latest", "earliest", "by_duration:PT1H", "by_duration", "read_committed", "READ_COMMITTED",
+)  # fmt: skip
 
 RULES = [
     ({}, True, True),

@@ -2,9 +2,7 @@
 
 import pytest
 
-from barnabas.broker.groups.shard import GroupShard
-from barnabas.broker.promise import Promise
-from barnabas.protocol.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
+from barnabas.base.promise import Promise
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from barnabas.protocol.messages.offset_commit import (
@@ -13,10 +11,10 @@ from barnabas.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-
-from .classic_client import ClassicConsumer, client
-from .consumer_client import GROUP, Consumer, consumer_shell, group_of, join_request, send, settle
-from .shell import Shell, code_of
+from barnabas.protocol.stored.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
+from tests.broker.groups.classic.client import ClassicConsumer, client
+from tests.broker.groups.consumer.client import GROUP, Consumer, consumer_harness, group_of, join_request, send, settle
+from tests.broker.groups.harness import GroupHarness, code_of
 
 CONFIG = {"group.initial.rebalance.delay.ms": "0"}
 
@@ -24,18 +22,18 @@ CONFIG = {"group.initial.rebalance.delay.ms": "0"}
 # ---- offsets
 
 
-def two_consumers() -> tuple[Shell[GroupShard], Consumer, Consumer]:
+def two_consumers() -> tuple[GroupHarness, Consumer, Consumer]:
     """Both at epoch 3. One has had partitions 0 and 1 since epoch 2, the other 2 and 3 since epoch 3."""
-    shell = consumer_shell(orders=4)
-    first, second = Consumer(shell, "a", "orders"), Consumer(shell, "b", "orders")
+    harness = consumer_harness(orders=4)
+    first, second = Consumer(harness, "a", "orders"), Consumer(harness, "b", "orders")
     first.join()
     second.join()
     settle(first, second)
     assert (first.partitions("orders"), second.partitions("orders")) == ([0, 1], [2, 3])
-    return shell, first, second
+    return harness, first, second
 
 
-def commit(shell: Shell[GroupShard], epoch: int, metadata: dict[int, str]) -> Promise[OffsetCommitResponse]:
+def commit(harness: GroupHarness, epoch: int, metadata: dict[int, str]) -> Promise[OffsetCommitResponse]:
     partitions = [
         OffsetCommitRequestPartition(partition_index=index, committed_offset=7, committed_metadata=text)
         for index, text in metadata.items()
@@ -46,20 +44,20 @@ def commit(shell: Shell[GroupShard], epoch: int, metadata: dict[int, str]) -> Pr
         member_id="a",
         topics=[OffsetCommitRequestTopic(name="orders", partitions=partitions)],
     )
-    return shell.ask(lambda shard: shard.offsets.commit(request, client(9)))
+    return harness.ask(lambda shard: shard.offsets.commit(request, client(9)))
 
 
 def test_a_commit_under_an_older_epoch_is_taken_whole_or_not_at_all() -> None:
-    shell, _, _ = two_consumers()
-    assert code_of(commit(shell, 2, {0: "", 3: ""})) == ErrorCode.STALE_MEMBER_EPOCH
-    assert shell.machine.offsets.tombstones_of_group(GROUP) == []
-    assert commit(shell, 2, {0: "", 1: ""}).error is None
-    assert shell.machine.offsets.tombstones_of_group(GROUP)
+    harness, _, _ = two_consumers()
+    assert code_of(commit(harness, 2, {0: "", 3: ""})) == ErrorCode.STALE_MEMBER_EPOCH
+    assert harness.machine.offsets.tombstones_of_group(GROUP) == []
+    assert commit(harness, 2, {0: "", 1: ""}).error is None
+    assert harness.machine.offsets.tombstones_of_group(GROUP)
 
 
 def test_where_metadata_is_too_long_nobody_asks_for_the_epoch() -> None:
-    shell, _, _ = two_consumers()
-    answer = commit(shell, 2, {0: "", 3: "x" * 4097}).value
+    harness, _, _ = two_consumers()
+    answer = commit(harness, 2, {0: "", 3: "x" * 4097}).value
     assert answer is not None
     (topic,) = answer.topics
     assert [partition.error_code for partition in topic.partitions] == [0, ErrorCode.OFFSET_METADATA_TOO_LARGE]
@@ -69,24 +67,24 @@ def test_where_metadata_is_too_long_nobody_asks_for_the_epoch() -> None:
 
 
 def test_an_instance_id_that_a_member_has_given_up_is_free() -> None:
-    shell = consumer_shell(orders=4)
-    member = Consumer(shell, "a", "orders", instance_id="first")
+    harness = consumer_harness(orders=4)
+    member = Consumer(harness, "a", "orders", instance_id="first")
     member.join()
     member.instance_id = "second"
     member.join()
-    assert group_of(shell).static_members == {"second": "a"}
+    assert group_of(harness).static_members == {"second": "a"}
     member.leave()
-    heir = Consumer(shell, "b", "orders", instance_id="first")
+    heir = Consumer(harness, "b", "orders", instance_id="first")
     assert heir.join().member_epoch > 0
-    shell.restart()
-    assert group_of(shell).static_members == {"first": "b"}
+    harness.restart()
+    assert group_of(harness).static_members == {"first": "b"}
 
 
 # ---- classic members in consumer groups
 
 
 def classic_join(
-    shell: Shell[GroupShard],
+    harness: GroupHarness,
     *,
     member_id: str = "",
     instance_id: str | None = None,
@@ -102,63 +100,63 @@ def classic_join(
         protocol_type="consumer",
         protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
     )
-    answer = shell.ask(lambda shard: shard.join(request, client(9)))
+    answer = harness.ask(lambda shard: shard.join_group(request, client(9)))
     assert answer.value is not None
     return answer.value
 
 
 @pytest.mark.parametrize("is_empty", [True, False])
 def test_a_session_that_is_not_allowed_is_refused_before_anything_else(is_empty: bool) -> None:
-    shell = consumer_shell(orders=4)
-    consumer = Consumer(shell, "a", "orders")
+    harness = consumer_harness(orders=4)
+    consumer = Consumer(harness, "a", "orders")
     consumer.join()
     if is_empty:
         consumer.leave()
-    answer = classic_join(shell, member_id="unknown", session_timeout_ms=1)
+    answer = classic_join(harness, member_id="unknown", session_timeout_ms=1)
     assert (answer.error_code, answer.member_id) == (ErrorCode.INVALID_SESSION_TIMEOUT, "unknown")
 
 
 def test_what_a_classic_member_subscribes_to_is_read_last() -> None:
-    shell = consumer_shell(orders=4)
-    Consumer(shell, "a", "orders").join()
-    assert classic_join(shell).error_code == ErrorCode.MEMBER_ID_REQUIRED
-    assert classic_join(shell, member_id="x", instance_id="i").error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    assert classic_join(shell, member_id="x").error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    harness = consumer_harness(orders=4)
+    Consumer(harness, "a", "orders").join()
+    assert classic_join(harness).error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert classic_join(harness, member_id="x", instance_id="i").error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert classic_join(harness, member_id="x").error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_an_empty_instance_id_is_one() -> None:
-    shell = consumer_shell(orders=4)
-    Consumer(shell, "a", "orders").join()
+    harness = consumer_harness(orders=4)
+    Consumer(harness, "a", "orders").join()
     metadata = encode_subscription(ConsumerProtocolSubscription(topics=["orders"]))
-    joined = classic_join(shell, instance_id="", metadata=metadata)
+    joined = classic_join(harness, instance_id="", metadata=metadata)
     assert joined.error_code == ErrorCode.NONE
-    assert group_of(shell).static_members == {"": joined.member_id}
+    assert group_of(harness).static_members == {"": joined.member_id}
 
 
 def test_a_member_that_has_just_joined_need_not_know_the_protocol_of_a_group_that_is_upgraded() -> None:
-    shell = consumer_shell(CONFIG, orders=4)
-    old = ClassicConsumer(shell, "orders", protocols=("roundrobin", "range"))
-    late = ClassicConsumer(shell, "orders", protocols=("range",))
+    harness = consumer_harness(CONFIG, orders=4)
+    old = ClassicConsumer(harness, "orders", protocols=("roundrobin", "range"))
+    late = ClassicConsumer(harness, "orders", protocols=("range",))
     for consumer in (old, late):
         asked = consumer.join().value
         assert asked is not None
         consumer.member_id = asked.member_id
         waiting = consumer.join()
-        shell.advance(10)
-    assert code_of(send(shell, join_request("new", "orders"))) == ErrorCode.NONE
+        harness.advance(10)
+    assert code_of(send(harness, join_request("new", "orders"))) == ErrorCode.NONE
     assert code_of(waiting) == ErrorCode.REBALANCE_IN_PROGRESS
-    assert set(group_of(shell).members) == {old.member_id, late.member_id, "new"}
+    assert set(group_of(harness).members) == {old.member_id, late.member_id, "new"}
 
 
 def test_a_downgraded_group_knows_every_protocol_of_its_members() -> None:
-    shell = consumer_shell(CONFIG, orders=4)
-    last = Consumer(shell, "new", "orders")
+    harness = consumer_harness(CONFIG, orders=4)
+    last = Consumer(harness, "new", "orders")
     last.join()
-    stays = ClassicConsumer(shell, "orders", protocols=("roundrobin", "range"))
+    stays = ClassicConsumer(harness, "orders", protocols=("roundrobin", "range"))
     asked = stays.join().value
     assert asked is not None
     stays.member_id = asked.member_id
     assert code_of(stays.join()) == ErrorCode.NONE
     last.leave()
-    late = ClassicConsumer(shell, "orders", protocols=("range",))
+    late = ClassicConsumer(harness, "orders", protocols=("range",))
     assert code_of(late.join()) == ErrorCode.MEMBER_ID_REQUIRED

@@ -8,15 +8,21 @@ from random import Random
 
 import pytest
 
-from barnabas.broker.groups.classic_group import ClassicGroup
-from barnabas.broker.groups.consumer_group import ConsumerGroup
-from barnabas.broker.groups.shard import GroupShard
+from barnabas.broker.groups.classic.group import ClassicGroup
+from barnabas.broker.groups.consumer.group import ConsumerGroup
 from barnabas.protocol.errors import ErrorCode, KafkaStorageError
-
-from .classic_client import ClassicConsumer
-from .consumer_client import GROUP, Partitions, assignment_of, consumer_shell, heartbeat_request, send, with_topic
-from .shell import Shell, code_of
-from .test_consumer_properties import state_of
+from tests.broker.groups.classic.client import ClassicConsumer
+from tests.broker.groups.consumer.client import (
+    GROUP,
+    Partitions,
+    assignment_of,
+    consumer_harness,
+    heartbeat_request,
+    send,
+    with_topic,
+)
+from tests.broker.groups.consumer.test_properties import state_of
+from tests.broker.groups.harness import GroupHarness, code_of
 
 STEPS = 60
 HISTORIES_PER_TEST = 30
@@ -28,8 +34,8 @@ Read = set[tuple[str, int]]
 class OldClient:
     """The classic protocol."""
 
-    def __init__(self, shell: Shell[GroupShard]) -> None:
-        self._consumer = ClassicConsumer(shell, "orders")
+    def __init__(self, harness: GroupHarness) -> None:
+        self._consumer = ClassicConsumer(harness, "orders")
 
     def beat(self) -> None:
         self._consumer.beat()
@@ -55,8 +61,8 @@ class OldClient:
 class NewClient:
     """The consumer protocol; it tells everything each time."""
 
-    def __init__(self, shell: Shell[GroupShard], name: int) -> None:
-        self._shell = shell
+    def __init__(self, harness: GroupHarness, name: int) -> None:
+        self._shell = harness
         self._name = name
         self._lives = 0
         self.die()
@@ -79,7 +85,7 @@ class NewClient:
         if code == ErrorCode.NONE:
             self._epoch = answer.value.member_epoch
             self._owned = assignment_of(answer.value) or {}
-        elif code != ErrorCode.KAFKA_STORAGE_ERROR:
+        elif code != ErrorCode.NOT_COORDINATOR:
             self._start_over()
 
     def leave(self) -> None:
@@ -98,14 +104,14 @@ class World:
         self.random = Random(seed)
         policy = self.random.choice(POLICIES)
         config = {"group.consumer.migration.policy": policy, "group.initial.rebalance.delay.ms": "0"}
-        self.shell = consumer_shell(config, orders=4)
-        self.clients: list[OldClient | NewClient] = [OldClient(self.shell) for _ in range(2)]
-        self.clients += [NewClient(self.shell, name) for name in range(2)]
+        self.harness = consumer_harness(config, orders=4)
+        self.clients: list[OldClient | NewClient] = [OldClient(self.harness) for _ in range(2)]
+        self.clients += [NewClient(self.harness, name) for name in range(2)]
         self.kinds: Counter[type] = Counter()
 
     @property
     def group(self) -> ClassicGroup | ConsumerGroup | None:
-        group = self.shell.context.groups.get(GROUP)
+        group = self.harness.context.groups.get(GROUP)
         assert group is None or isinstance(group, ClassicGroup | ConsumerGroup)
         return group
 
@@ -122,20 +128,20 @@ class World:
             case "die":
                 client.die()
             case "wait":
-                self.shell.advance(self.random.choice((10, 1_000, 12_000)))
+                self.harness.advance(self.random.choice((10, 1_000, 12_000)))
             case "grow":
-                topic = self.shell.image.topics["orders"]
-                self.shell.image = with_topic(self.shell.image, "orders", len(topic.partitions) + 1)
+                topic = self.harness.image.topics["orders"]
+                self.harness.image = with_topic(self.harness.image, "orders", len(topic.partitions) + 1)
             case "restart":
                 self.restart()
             case "fail":
-                self.shell.append_error = self.random.choice((None, KafkaStorageError("disk full")))
+                self.harness.append_error = self.random.choice((None, KafkaStorageError("disk full")))
         self.check()
 
     def restart(self) -> None:
         group = self.group
         before = state_of(group) if isinstance(group, ConsumerGroup) else None
-        self.shell.restart()
+        self.harness.restart()
         if isinstance(group, ConsumerGroup):
             assert isinstance(self.group, ConsumerGroup), f"seed={self.seed}"
             assert state_of(self.group) == before, f"seed={self.seed}"
@@ -151,10 +157,10 @@ class World:
 
     def quiesce(self) -> None:
         """A client that joins last makes everybody look again: a classic rebalance does not survive a restart."""
-        self.shell.append_error = None
-        self.clients.append(OldClient(self.shell))
+        self.harness.append_error = None
+        self.clients.append(OldClient(self.harness))
         for _ in range(80):
-            self.shell.advance(2_000)
+            self.harness.advance(2_000)
             for client in self.clients:
                 client.beat()
             self.check()
@@ -162,9 +168,9 @@ class World:
         assert group is not None
         assert group.state_name == "Stable", f"seed={self.seed}: {group.state_name}"
         owned = sorted(partition for client in self.clients for partition in client.reads(group))
-        count = len(self.shell.image.topics["orders"].partitions)
+        count = len(self.harness.image.topics["orders"].partitions)
         assert owned == [("orders", number) for number in range(count)], f"seed={self.seed}: {owned}"
-        waiting = {key.member_id for key in self.shell.timer_keys()}
+        waiting = {key.member_id for key in self.harness.timer_keys()}
         assert waiting == set(group.members), f"seed={self.seed}: timers of {waiting ^ set(group.members)}"
 
 

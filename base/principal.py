@@ -1,0 +1,15 @@
+"""Who sends a request, as far as authentication knows."""
+
+from typing import NamedTuple
+
+
+class Principal(NamedTuple):
+    type: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.name}"
+
+
+ANONYMOUS = Principal("User", "ANONYMOUS")
+"""A client that did not authenticate, under the name that Kafka gives it."""

@@ -1,0 +1,180 @@
+"""The configuration of one broker, under Kafka's keys.
+
+- Strongest first: what was altered at run time for this node, what was altered for the whole cluster, the properties
+  the broker was started with, the default (KIP-226).
+- A key that Kafka knows and that has no effect here is accepted, so that Kafka's own server.properties loads, and
+  `without_effect` lists it. A key that Kafka does not know is refused with the nearest known one.
+- `log_defaults` is what a topic without settings of its own gets; several broker keys may give the default of one topic
+  key, and the first that is set wins.
+- Deviation: one process is broker and controller, and the quorum has one voter. Other settings of these are refused,
+  not ignored: two nodes that both believe they are alone would be two clusters.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+from barnabas.base.config_def import ConfigKey, invalid_value, parse_value, unknown_key
+from barnabas.broker.config.coordinator_keys import GroupKeys
+from barnabas.broker.config.ignored_keys import ignored_keys, prefixed_key
+from barnabas.broker.config.log_keys import LogKeys
+from barnabas.broker.config.server_keys import ServerKeys
+from barnabas.broker.network.listeners import Listener, check_advertised, parse_listeners, parse_protocol_map
+from barnabas.protocol.errors import InvalidConfig
+from barnabas.storage.log_config import LogConfig
+
+_ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
+"""Old keys, each with the key that replaced it and wins over it."""
+
+_MS_PER_UNIT = {"minutes": 60_000, "hours": 3_600_000}
+
+
+class BrokerConfig(ServerKeys, LogKeys, GroupKeys):
+    SCOPE = "broker"
+
+    client_listeners: tuple[Listener, ...]
+    controller_listeners: tuple[Listener, ...]
+    advertised: dict[str, Listener]
+    """Addresses by listener name; a listener that is missing here advertises the address that the client dialled."""
+    inter_broker_listener: Listener
+    connections_per_ip_overrides: dict[str, int]
+    log_defaults: LogConfig
+
+    @classmethod
+    def key(cls, name: str) -> ConfigKey:
+        """Returns the declaration of a broker key, also of one without effect."""
+        if (key := cls.KEYS.get(name) or prefixed_key(name)) is not None:
+            return key
+        ignored = ignored_keys()
+        if (key := ignored.get(name)) is not None:
+            return key
+        raise unknown_key(cls.SCOPE, name, [*cls.KEYS, *ignored])
+
+    def with_overrides(self, texts: Mapping[str, str]) -> Self:
+        return super().with_overrides(
+            {name: text for name, text in resolve_aliases(texts).items() if not _is_ignored(name, text)}
+        )
+
+    def _derive(self, values: dict[str, Any]) -> None:
+        self._derive_listeners(values)
+        values["connections_per_ip_overrides"] = _parse_connection_overrides(self.max_connections_per_ip_overrides)
+        values["log_defaults"] = _log_defaults(values)
+
+    def _derive_listeners(self, values: dict[str, Any]) -> None:
+        controllers = {name.upper() for name in self.controller_listener_names}
+        protocols = dict.fromkeys(controllers, "PLAINTEXT") | parse_protocol_map(self.listener_security_protocol_map)
+        listeners = parse_listeners("listeners", self.listeners, protocols)
+        advertised = parse_listeners("advertised.listeners", self.advertised_listeners or (), protocols)
+        check_advertised(advertised, listeners)
+        values["client_listeners"] = tuple(listener for listener in listeners if listener.name not in controllers)
+        values["controller_listeners"] = tuple(listener for listener in listeners if listener.name in controllers)
+        values["advertised"] = {listener.name: listener for listener in advertised}
+        values["inter_broker_listener"] = self._find_inter_broker_listener()
+
+    def _find_inter_broker_listener(self) -> Listener:
+        if not self.client_listeners:
+            raise InvalidConfig("listeners has none for clients: every one is named in controller.listener.names")
+        if self.inter_broker_listener_name is None:
+            return self.client_listeners[0]
+        by_name = {listener.name: listener for listener in self.client_listeners}
+        if (found := by_name.get(self.inter_broker_listener_name.upper())) is not None:
+            return found
+        raise invalid_value(
+            "inter.broker.listener.name", self.inter_broker_listener_name, f"one of {', '.join(by_name)}"
+        )
+
+    def check(self) -> None:
+        super().check()
+        if self.log_defaults.retention_ms == 0:
+            raise invalid_value("log.retention.ms", 0, "-1 (forever) or at least 1")
+        if self.log_defaults.segment_ms < 1:
+            raise invalid_value("log.roll.ms", self.log_defaults.segment_ms, "at least 1")
+        if self.log_defaults.segment_jitter_ms < 0:
+            raise invalid_value("log.roll.jitter.ms", self.log_defaults.segment_jitter_ms, "at least 0")
+        if 0 < self.queued_max_request_bytes < self.socket_request_max_bytes:
+            rule = f"at least socket.request.max.bytes ({self.socket_request_max_bytes})"
+            raise invalid_value("queued.max.request.bytes", self.queued_max_request_bytes, rule)
+        if self.max_connections_per_ip == 0 and not self.connections_per_ip_overrides:
+            raise invalid_value(
+                "max.connections.per.ip", 0, "at least 1 unless max.connections.per.ip.overrides is set"
+            )
+        self.log_defaults.check()
+        self._check_quorum()
+
+    def _check_quorum(self) -> None:
+        if set(self.process_roles) != {"broker", "controller"}:
+            rule = "broker,controller; separate roles are not supported so far"
+            raise invalid_value("process.roles", ",".join(self.process_roles), rule)
+        voters = [_voter_id(voter) for voter in self.controller_quorum_voters]
+        if voters and voters != [self.node_id]:
+            rule = f"this node alone ({self.node_id}@host:port); only a single voter is supported so far"
+            raise invalid_value("controller.quorum.voters", ",".join(self.controller_quorum_voters), rule)
+
+
+class BrokerProperties(NamedTuple):
+    """Where a broker's configuration comes from, as text: the weakest layer first."""
+
+    static: Mapping[str, str] = {}
+    cluster: Mapping[str, str] = {}
+    """What was altered at run time for every broker: the resource with the empty name."""
+    node: Mapping[str, str] = {}
+    """What was altered at run time for this broker."""
+
+    def effective(self) -> BrokerConfig:
+        return BrokerConfig.parse({**resolve_aliases(self.static), **self.cluster, **self.node})
+
+
+def without_effect(texts: Mapping[str, str]) -> list[str]:
+    """Returns the given keys that are accepted and change nothing, for one line in the log."""
+    return sorted(name for name in texts if not BrokerConfig.key(name).honoured)
+
+
+def _is_ignored(name: str, text: str) -> bool:
+    if name in BrokerConfig.KEYS:
+        return False
+    parse_value(BrokerConfig.key(name), text)
+    return True
+
+
+def resolve_aliases(texts: Mapping[str, str]) -> dict[str, str]:
+    """Lets the old keys give values to the ones that replaced them, and broker.id show what node.id says."""
+    resolved = dict(texts)
+    for old, name in _ALIASES.items():
+        if old in texts:
+            resolved.setdefault(name, texts[old])
+    node_id = resolved.get("node.id", str(BrokerConfig.key("node.id").default))
+    if resolved.setdefault("broker.id", node_id) != node_id:
+        raise invalid_value("broker.id", resolved["broker.id"], f"the same as node.id ({node_id})")
+    return resolved
+
+
+def _parse_connection_overrides(text: str) -> dict[str, int]:
+    overrides = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        address, _, limit = entry.rpartition(":")
+        if not address or not limit.strip().isdecimal():
+            raise invalid_value("max.connections.per.ip.overrides", entry, "a list of address:connections pairs")
+        overrides[address.strip()] = int(limit)
+    return overrides
+
+
+def _voter_id(voter: str) -> int:
+    node_id, at, address = voter.partition("@")
+    host, _, port = address.rpartition(":")
+    if not (at and node_id.isdecimal() and host and port.isdecimal()):
+        raise invalid_value("controller.quorum.voters", voter, "a list of id@host:port")
+    return int(node_id)
+
+
+def _log_defaults(values: Mapping[str, Any]) -> LogConfig:
+    topic_values = {key.attribute: _first_set(key, values) for key in LogConfig.KEYS.values() if key.broker_keys}
+    topic_values["retention_ms"] = max(topic_values["retention_ms"], -1)
+    return LogConfig(**topic_values)
+
+
+def _first_set(topic_key: ConfigKey, values: Mapping[str, Any]) -> Any:
+    """Returns the strongest broker key that has a value; its unit is the last word of its name."""
+    for name in topic_key.broker_keys:
+        if (value := values[name.replace(".", "_")]) is not None:
+            factor = _MS_PER_UNIT.get(name.rpartition(".")[2])
+            return value if factor is None else value * factor
+    raise AssertionError(f"no broker key of {topic_key.name} has a default")

@@ -1,0 +1,71 @@
+"""This broker's configuration as it is now: what it was started with, and what was altered while it ran (KIP-226).
+
+A part of the broker that keeps a copy of something in it subscribes. The metadata come in at one end, the changes go
+out at the other, and configuration is handed on in no other way.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from barnabas.base.environment import Report
+from barnabas.broker.config.broker_config import BrokerConfig, BrokerProperties
+from barnabas.replication.metadata.image import ImageChanges, MetadataImage, ResourceType
+from barnabas.storage.log_config import LogConfig
+
+if TYPE_CHECKING:
+    from barnabas.broker.config.describe import ConfigDescriber
+
+OnChange = Callable[[BrokerConfig], None]
+
+
+class DynamicConfig:
+    def __init__(self, static: Mapping[str, str], report: Report) -> None:
+        """Raises InvalidConfig."""
+        self._properties = BrokerProperties(static)
+        self._report = report
+        self._image: MetadataImage | None = None
+        self._describer: ConfigDescriber | None = None
+        self._subscribers: list[OnChange] = []
+        self.current: BrokerConfig = self._properties.effective()
+
+    @property
+    def describer(self) -> "ConfigDescriber":
+        if self._describer is None:
+            from barnabas.broker.config.describe import ConfigDescriber  # a start needs no descriptions
+
+            self._describer = ConfigDescriber(self._properties)
+        return self._describer
+
+    def subscribe(self, on_change: OnChange) -> None:
+        """Has `on_change` called with the whole configuration each time that something in it changes."""
+        self._subscribers.append(on_change)
+
+    def log_config(self, topic: str) -> LogConfig:
+        """Returns the configuration of a topic's logs. Before the metadata are there, only the defaults are known."""
+        defaults = self.current.log_defaults
+        if self._image is None:
+            return defaults
+        return defaults.with_overrides(self._image.config(ResourceType.TOPIC, topic))
+
+    def load(self, image: MetadataImage) -> None:
+        """Takes over the metadata that a start finds."""
+        self._image = image
+        self._reload(image)
+
+    def on_metadata(self, image: MetadataImage, changes: ImageChanges) -> None:
+        self._image = image
+        own = (ResourceType.BROKER, ""), (ResourceType.BROKER, str(self.current.node_id))
+        if any(resource in own for resource in changes.configs):
+            self._reload(image)
+            keys = sorted({*self._properties.cluster, *self._properties.node})
+            text = f"this broker's configuration changed: {', '.join(keys) or 'as it was started'}"
+            self._report.info(text, keys=keys)
+
+    def _reload(self, image: MetadataImage) -> None:
+        cluster = image.config(ResourceType.BROKER, "")
+        node = image.config(ResourceType.BROKER, str(self.current.node_id))
+        self._properties = self._properties._replace(cluster=cluster, node=node)
+        self._describer = None
+        self.current = self._properties.effective()
+        for on_change in self._subscribers:
+            on_change(self.current)

@@ -1,0 +1,86 @@
+"""Answers that wait until what they have seen is committed, in the order of what they wait for.
+
+- They leave when the high watermark has passed their offset, and none before one that waits for less.
+- One that waits too long fails with REQUEST_TIMED_OUT. What it waits for may still be committed, as in Kafka.
+- When the queue fails, everybody who waits fails at that moment. The partition may call back later: nobody is there.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from barnabas.base.environment import Clock, Timer
+from barnabas.base.promise import Promise
+from barnabas.broker.coordinator.decision import Committed
+from barnabas.broker.coordinator.definition import CoordinatorPartition
+from barnabas.protocol.errors import ErrorCode, KafkaError
+
+
+class _Waiting(NamedTuple):
+    end_offset: int
+    deadline_ms: int
+    then: Committed
+
+
+class CommitQueue:
+    __slots__ = ("_clock", "_is_watching", "_on_failed", "_partition", "_timeout_ms", "_timer", "_waiting")
+
+    def __init__(
+        self,
+        partition: CoordinatorPartition,
+        clock: Clock,
+        timeout_ms: int,
+        on_failed: Callable[[KafkaError], None],
+    ) -> None:
+        """`on_failed` is called when the partition cannot commit any more; it must call `fail`."""
+        self._partition = partition
+        self._clock = clock
+        self._timeout_ms = timeout_ms
+        self._on_failed = on_failed
+        self._waiting: deque[_Waiting] = deque()
+        self._is_watching = False
+        self._timer: Timer | None = None
+
+    def add(self, end_offset: int, then: Committed) -> None:
+        """`end_offset` lies above the high watermark, and not below that of anybody who waits already."""
+        self._waiting.append(_Waiting(end_offset, self._clock.monotonic_ms() + self._timeout_ms, then))
+        if not self._is_watching:
+            self._watch()
+        if self._timer is None:
+            self._timer = self._clock.call_later(self._timeout_ms, self._on_timeout)
+
+    def _watch(self) -> None:
+        """Waits for the first one only: when it leaves, others may have to wait longer."""
+        self._is_watching = True
+        self._partition.when_committed(self._waiting[0].end_offset).when_done(self._on_committed)
+
+    def _on_committed(self, committed: Promise[None]) -> None:
+        self._is_watching = False
+        if not self._waiting:
+            return  # it failed, or timed out
+        if committed.error is not None:
+            assert isinstance(committed.error, KafkaError), repr(committed.error)
+            return self._on_failed(committed.error)
+        while self._waiting and self._waiting[0].end_offset <= self._partition.high_watermark:
+            self._waiting.popleft().then(None)
+        if self._waiting and not self._is_watching:
+            self._watch()
+
+    def _on_timeout(self) -> None:
+        """The timer is for whoever was first when it was set: that one may have left long ago."""
+        self._timer = None
+        now_ms = self._clock.monotonic_ms()
+        while self._waiting and self._waiting[0].deadline_ms <= now_ms:
+            name, waited = self._partition.topic_partition, self._waiting.popleft()
+            text = f"{name}: offset {waited.end_offset - 1} was not committed in {self._timeout_ms} ms"
+            waited.then(KafkaError(text, ErrorCode.REQUEST_TIMED_OUT))
+        if self._waiting and self._timer is None:
+            self._timer = self._clock.call_later(self._waiting[0].deadline_ms - now_ms, self._on_timeout)
+
+    def fail(self, error: KafkaError) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for one in waiting:
+            one.then(error)

@@ -1,0 +1,56 @@
+"""What a state machine decides: records to append, all of them or none, and what to answer once they are committed.
+
+The order of things: the machine decides, and changes nothing. The records are appended. `on_appended` is called. The
+records are replayed. When everything that the machine has replayed is committed, `on_committed` is called and the
+answer leaves. If the append is refused, `on_committed` hears why, and nothing has happened.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from barnabas.base.promise import Promise
+from barnabas.protocol.errors import KafkaError
+
+R = TypeVar("R")
+
+Record = tuple[Any, Any]
+"""A key and a value, which the coordinator's serde turns into bytes. A value of None says that the key is gone."""
+Committed = Callable[[KafkaError | None], None]
+
+
+class TransactionalProducer(NamedTuple):
+    """The producer in whose transaction records are written."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+class Decision(Generic[R]):
+    """
+    - `response`: a value is answered when the records are committed. A promise is settled by the state machine itself,
+      when it sees fit; if the records cannot be written, `on_committed` must see to it.
+    - `on_appended`: what to do besides, such as setting timers. It is also called where there are no records.
+    - `on_committed`: gets None when the records are committed, or the reason why they are not. It must not raise.
+    - `is_replayed`: False where deciding has changed the state already, as in a classic group, whose members wait for
+      each other in memory. Such records are replayed by the next load only.
+    - `producer`: if set, the records belong to its transaction, and count when the transaction is committed.
+    """
+
+    __slots__ = ("is_replayed", "on_appended", "on_committed", "producer", "records", "response")
+
+    def __init__(
+        self,
+        records: Sequence[Record],
+        response: R | Promise[R],
+        *,
+        on_appended: Callable[[], None] | None = None,
+        on_committed: Committed | None = None,
+        is_replayed: bool = True,
+        producer: TransactionalProducer | None = None,
+    ) -> None:
+        self.records = records
+        self.response = response
+        self.on_appended = on_appended
+        self.on_committed = on_committed
+        self.is_replayed = is_replayed
+        self.producer = producer

@@ -1,0 +1,46 @@
+"""A partition of this broker as a coordinator uses it."""
+
+from barnabas.base.promise import Promise
+from barnabas.broker.partition import LeaderPartition
+from barnabas.protocol.types import TopicPartition
+
+
+class CoordinatorReplica:
+    """Implements `CoordinatorPartition`."""
+
+    __slots__ = ("_log", "_partition")
+
+    def __init__(self, partition: LeaderPartition) -> None:
+        self._partition = partition
+        self._log = partition.log
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return self._partition.topic_partition
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._log.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._log.high_watermark
+
+    @property
+    def max_message_bytes(self) -> int:
+        return self._log.config.max_message_bytes
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        found = self._log.read(offset, max_bytes, max_offset=self._log.log_end_offset)
+        assert found is not None, "there is something before the end"
+        return found.read()
+
+    def append(self, batches: memoryview, now_ms: int) -> int:
+        return self._partition.append_as_coordinator(batches, now_ms).last_offset + 1
+
+    def when_committed(self, offset: int) -> Promise[None]:
+        return self._partition.when_committed(offset)

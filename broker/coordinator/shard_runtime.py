@@ -1,0 +1,232 @@
+"""One state machine and the partition that it lives in: loads the machine, then carries out its decisions in order.
+
+Rules:
+- The records of a decision are appended at once, all or none, and replayed; so the next decision sees them.
+- No answer leaves before everything that it can have seen is committed: below the high watermark. That includes what
+  the load replayed, which the leader before may have left uncommitted.
+- When the partition moves away or fails, every waiting answer fails at that moment, and the state is dropped with all
+  that was replayed and never committed. A high watermark that comes later completes nothing.
+- A load goes on for a few milliseconds at a time: a partition with millions of records must not hold up the others.
+- A partition that cannot be read has no coordinator: to skip what is broken would bring back old state as the latest.
+"""
+
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, Generic, TypeVar
+
+from barnabas.base.environment import Clock, Report
+from barnabas.base.promise import Promise, failed
+from barnabas.broker.coordinator.batches import encode_batches
+from barnabas.broker.coordinator.commit_queue import CommitQueue
+from barnabas.broker.coordinator.decision import Decision, TransactionalProducer
+from barnabas.broker.coordinator.definition import (
+    CoordinatorDefinition,
+    CoordinatorPartition,
+    Operation,
+    StateMachine,
+)
+from barnabas.broker.coordinator.loader import load
+from barnabas.broker.coordinator.timers import CoordinatorTimers
+from barnabas.protocol.batch_builder import build_end_transaction_marker
+from barnabas.protocol.batch_header import NO_PRODUCER_ID
+from barnabas.protocol.errors import CoordinatorNotAvailable, ErrorCode, KafkaError, NotCoordinator, ProtocolError
+from barnabas.protocol.records import ControlType
+
+M = TypeVar("M", bound=StateMachine)
+R = TypeVar("R")
+Decide = Callable[[M], Decision[R]]
+
+_LOADING_MS = 5
+_TIMER_RETRY_MS = 500
+"""When a timer's records could not be written: a session must end some day even if the disk was full when it did."""
+
+_AS_COORDINATOR_ERROR = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What an error of the log means to a client of the coordinator: look for the coordinator elsewhere, or try again."""
+
+
+class ShardRuntime(Generic[M]):
+    def __init__(
+        self, definition: CoordinatorDefinition[M], partition: CoordinatorPartition, *, clock: Clock, report: Report
+    ) -> None:
+        self._serde = definition.serde
+        self._settings = definition.settings
+        self._partition = partition
+        self._clock = clock
+        self._report = report
+        self.timers = CoordinatorTimers(clock, self._on_timer)
+        self.machine = definition.build(self.timers)
+        self._started_ms = clock.monotonic_ms()
+        self._seen_end_offset = 0
+        """The end of everything that the machine has replayed or written."""
+        self._waiting = CommitQueue(partition, clock, definition.settings.commit_timeout_ms, self._stop)
+        self._loading: Iterator[None] | None = load(
+            partition, self.machine, self._serde, self._settings.load_buffer_bytes
+        )
+        self._failure: KafkaError | None = None
+
+    # ---- loading
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether decisions can be made, or will never be: then `run` says why."""
+        return self._loading is None
+
+    def load_some(self) -> None:
+        """Goes on with loading for a little while."""
+        if self._loading is None:
+            return
+        deadline_ms = self._clock.monotonic_ms() + _LOADING_MS
+        try:
+            for _ in self._loading:
+                if self._clock.monotonic_ms() >= deadline_ms:
+                    return
+        except (KafkaError, ProtocolError) as error:
+            self._loading = None
+            name = str(self._partition.topic_partition)
+            text = f"{name} cannot be read, what is stored there has no coordinator: {error}"
+            self._report.error(text, topic_partition=name)
+            self._failure = CoordinatorNotAvailable(text)
+        else:
+            self._loading = None
+            self._seen_end_offset = self._partition.log_end_offset
+            self.machine.on_loaded()
+            self._report_loaded()
+
+    def _report_loaded(self) -> None:
+        counts = self.machine.counts()
+        if any(counts.values()):
+            name, took_ms = str(self._partition.topic_partition), self._clock.monotonic_ms() - self._started_ms
+            listed = ", ".join(f"{count} {what}" for what, count in counts.items())
+            self._report.info(
+                f"{name}: {listed} loaded in {took_ms} ms", topic_partition=name, took_ms=took_ms, **counts
+            )
+
+    def unload(self) -> None:
+        """The partition is led by another broker now, or gone, or this broker stops."""
+        self._stop(NotCoordinator(f"this broker does not lead {self._partition.topic_partition}"))
+
+    def _stop(self, error: KafkaError) -> None:
+        """Nothing that waits here will be answered with success, and no decision will be made any more."""
+        self._loading = None
+        self._failure = error = _as_coordinator_error(error)
+        self.machine.on_unloaded()
+        self._waiting.fail(error)
+        self.timers.clear()
+
+    # ---- running
+
+    def run(self, decide: Decide[M, R]) -> Promise[R]:
+        """Returns the answer to a decision, once it may be seen. The machine must be loaded."""
+        assert self._loading is None, "nobody decides on what is half known"
+        try:
+            if self._failure is not None:
+                raise self._failure
+            decision = decide(self.machine)
+        except KafkaError as error:
+            return failed(error)
+        return self._carry_out(decision)
+
+    def end_transaction(
+        self, producer: TransactionalProducer, *, coordinator_epoch: int, is_committed: bool
+    ) -> Promise[None]:
+        """Writes the marker that ends a transaction, and replays it as a load would. The machine must be loaded."""
+        assert self._loading is None, "a marker must not overtake what is being loaded"
+        if self._failure is not None:
+            return failed(self._failure)
+        now_ms = self._clock.now_ms()
+        marker = build_end_transaction_marker(
+            ControlType.COMMIT if is_committed else ControlType.ABORT,
+            coordinator_epoch=coordinator_epoch,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            timestamp=now_ms,
+        )
+        try:
+            self._seen_end_offset = self._partition.append(memoryview(marker), now_ms)
+        except KafkaError as error:
+            return failed(_as_coordinator_error(error))
+        self.machine.end_transaction(producer.producer_id, is_committed=is_committed)
+        promise: Promise[None] = Promise()
+
+        def finish(error: KafkaError | None) -> None:
+            if error is not None:
+                promise.fail(_as_coordinator_error(error))
+            else:
+                promise.resolve(None)
+
+        self._when_committed(finish)
+        return promise
+
+    def _carry_out(self, decision: Decision[R]) -> Promise[R]:
+        response = decision.response
+        promise: Promise[R] = response if isinstance(response, Promise) else Promise()
+
+        def finish(error: KafkaError | None) -> None:
+            if error is not None:
+                error = _as_coordinator_error(error)
+            if decision.on_committed is not None:
+                decision.on_committed(error)
+            if response is promise:
+                return  # the machine settles it
+            if error is not None:
+                promise.fail(error)
+            else:
+                promise.resolve(response)  # type: ignore[arg-type]
+
+        if decision.records:
+            try:
+                self._append(decision)
+            except KafkaError as error:
+                finish(error)
+                return promise
+        if decision.on_appended is not None:
+            decision.on_appended()
+        if decision.is_replayed:
+            producer_id = NO_PRODUCER_ID if decision.producer is None else decision.producer.producer_id
+            for key, value in decision.records:
+                self.machine.replay(key, value, producer_id)
+        self._when_committed(finish)
+        return promise
+
+    def _append(self, decision: Decision[Any]) -> None:
+        now_ms = self._clock.now_ms()
+        batches = encode_batches(
+            decision.records,
+            self._serde,
+            now_ms=now_ms,
+            max_batch_bytes=self._partition.max_message_bytes,
+            compression=self._settings.compression,
+            producer=decision.producer,
+        )
+        self._seen_end_offset = self._partition.append(memoryview(batches), now_ms)
+
+    def _when_committed(self, then: Callable[[KafkaError | None], None]) -> None:
+        """Calls `then` when everything that the machine has seen so far is committed."""
+        if self._partition.high_watermark >= self._seen_end_offset:
+            then(None)
+        else:
+            self._waiting.add(self._seen_end_offset, then)
+
+    def _on_timer(self, key: Hashable, operation: Operation) -> None:
+        decision = operation()
+        if decision is None:
+            return
+
+        def done(promise: Promise[Any]) -> None:
+            if not decision.is_replayed:
+                return  # it has changed the state already, and must not do so twice
+            if promise.error is not None and self._failure is None and not self.timers.is_scheduled(key):
+                self.timers.schedule(key, _TIMER_RETRY_MS, operation)
+
+        self._carry_out(decision).when_done(done)
+
+
+def _as_coordinator_error(error: KafkaError) -> KafkaError:
+    return KafkaError(error.message, _AS_COORDINATOR_ERROR.get(error.code, error.code))

@@ -1,0 +1,11 @@
+"""A record of `__consumer_offsets`."""
+
+from typing import NamedTuple
+
+from barnabas.protocol.stored.group_record_serde import GroupKey, GroupValue
+
+
+class GroupRecord(NamedTuple):
+    key: GroupKey
+    value: GroupValue | None
+    """None: what the key stands for is gone."""

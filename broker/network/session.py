@@ -1,0 +1,28 @@
+"""A client's session on one connection: where it came in, from where, and as whom."""
+
+from enum import IntEnum
+
+from barnabas.base.principal import ANONYMOUS, Principal
+
+
+class ListenerType(IntEnum):
+    """What a listener is for; it decides which APIs are answered there."""
+
+    BROKER = 1
+    """Clients, and other brokers."""
+    CONTROLLER = 2
+    """Brokers and other controllers that want something of this node as a controller."""
+
+
+class Session:
+    """What every request of a connection has in common. Authentication will set the principal."""
+
+    __slots__ = ("listener", "local", "peer", "principal")
+
+    def __init__(self, *, listener: str, local: tuple[str, int], peer: tuple[str, int]) -> None:
+        self.listener = listener
+        """The name of the listener that accepted the connection."""
+        self.local = local
+        """The address that the client dialled."""
+        self.peer = peer
+        self.principal: Principal = ANONYMOUS

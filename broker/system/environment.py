@@ -1,0 +1,41 @@
+"""The environment of a broker in production: one loop, threads, TCP sockets, the disk, and a process that compacts."""
+
+import os
+import time
+from functools import partial
+from typing import NamedTuple
+
+from barnabas.base.environment import Environment, Report, report_bug
+from barnabas.broker.system.compaction_process import CompactionProcess
+from barnabas.broker.system.descriptors import open_files_max
+from barnabas.broker.system.disk import OsFiles
+from barnabas.broker.system.entropy import Entropy
+from barnabas.broker.system.loop import Loop, Time
+from barnabas.broker.system.sockets import SocketNetwork
+from barnabas.broker.system.workers import ThreadWorkers
+
+
+class System(NamedTuple):
+    """The environment, and what makes it move: the one who builds it runs the loop, and closes both in the end."""
+
+    environment: Environment
+    loop: Loop
+    workers: ThreadWorkers
+
+
+def system_environment(report: Report, *, system_time: Time | None = None, is_alone: bool = False) -> System:
+    """Builds the environment. `is_alone`: nobody else uses Python in this process."""
+    spins = is_alone and (os.cpu_count() or 1) > 1  # on one core the client could not run meanwhile
+    loop = Loop(partial(report_bug, report), system_time=system_time or time, spins=spins)
+    workers = ThreadWorkers(loop)
+    environment = Environment(
+        clock=loop,
+        network=SocketNetwork(loop, workers, report),
+        files=OsFiles(),
+        workers=workers,
+        random=Entropy(),
+        report=report,
+        compactor=CompactionProcess(loop, workers),
+        open_files_max=open_files_max(is_alone),
+    )
+    return System(environment, loop, workers)

@@ -1,0 +1,1 @@
+"""Sequences of requests, each a function of its seed."""

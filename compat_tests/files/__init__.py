@@ -1,0 +1,1 @@
+"""Files that one broker wrote and the other serves."""

@@ -1,0 +1,1 @@
+"""Groups: their members, their offsets, and what an administrator does with them."""

@@ -1,0 +1,47 @@
+"""DeleteAcls: the request and the response."""
+
+from collections.abc import Sequence
+
+from barnabas.protocol.schema import array, int8, int16, int32, message, string, struct
+
+
+@struct
+class DeleteAclsFilter:
+    resource_type_filter: int = int8()
+    resource_name_filter: str | None = string(nullable=True)
+    pattern_type_filter: int = int8(default=3)
+    principal_filter: str | None = string(nullable=True)
+    host_filter: str | None = string(nullable=True)
+    operation: int = int8()
+    permission_type: int = int8()
+
+
+@message(api_key=31, versions=range(1, 4), flexible_since=2)
+class DeleteAclsRequest:
+    filters: Sequence[DeleteAclsFilter] = array(DeleteAclsFilter)
+
+
+@struct
+class DeleteAclsMatchingAcl:
+    error_code: int = int16()
+    error_message: str | None = string(nullable=True)
+    resource_type: int = int8()
+    resource_name: str = string()
+    pattern_type: int = int8(default=3)
+    principal: str = string()
+    host: str = string()
+    operation: int = int8()
+    permission_type: int = int8()
+
+
+@struct
+class DeleteAclsFilterResult:
+    error_code: int = int16()
+    error_message: str | None = string(nullable=True)
+    matching_acls: Sequence[DeleteAclsMatchingAcl] = array(DeleteAclsMatchingAcl)
+
+
+@message(api_key=31, versions=range(1, 4), flexible_since=2)
+class DeleteAclsResponse:
+    throttle_time_ms: int = int32(default=0)
+    filter_results: Sequence[DeleteAclsFilterResult] = array(DeleteAclsFilterResult)

@@ -1,0 +1,29 @@
+"""How a broker asks the controller: with messages that could travel over a wire, whether or not they do.
+
+A response is promised for the time when it is true: what it says is committed, and a controller in this process has
+published it to its own broker. A request that is refused as a whole fails with the KafkaError whose code would be in
+the response; NOT_CONTROLLER means that the request should go to another node.
+"""
+
+from typing import Any, NamedTuple, Protocol
+
+from barnabas.base.principal import ANONYMOUS, Principal
+from barnabas.base.promise import Promise
+
+
+class ControllerRequestContext(NamedTuple):
+    """What a decision may need besides the message itself: the request's version and its sender."""
+
+    api_version: int
+    principal: Principal = ANONYMOUS
+
+
+class ControllerChannel(Protocol):
+    def submit(self, request: Any, context: ControllerRequestContext) -> Promise[Any]:
+        """Returns a promise of the response that belongs to the type of `request`."""
+        ...
+
+
+def own_context(request: Any) -> ControllerRequestContext:
+    """Returns the context of a request that a broker sends on its own behalf, in its latest version."""
+    return ControllerRequestContext(request.__versions__.stop - 1)

@@ -1,0 +1,53 @@
+"""What decisions depend on besides the request and the image."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from barnabas.base.environment import Random
+from barnabas.replication.controller.channel import ControllerRequestContext
+
+if TYPE_CHECKING:
+    from barnabas.base.config_def import ConfigKey
+    from barnabas.protocol.messages.create_topics import CreatableTopicConfigs
+
+
+class Schema(Protocol):
+    """The keys of one kind of resource, and the rules for their values."""
+
+    def key(self, name: str) -> "ConfigKey": ...
+
+    def with_overrides(self, texts: Mapping[str, str]) -> object:
+        """Raises InvalidConfig."""
+        ...
+
+
+class ConfigSchemas(NamedTuple):
+    topic: Schema
+    """The configuration of a topic that sets nothing itself."""
+    broker: Schema
+    """The keys of a broker."""
+    group: Callable[[], Schema]
+    """Called when a group is configured, which many brokers never see."""
+
+
+class TopicDefaults(NamedTuple):
+    num_partitions: int = 1
+    replication_factor: int = 1
+
+
+class ControllerSettings(NamedTuple):
+    """What the controller's own configuration says. It may change while the controller runs."""
+
+    schemas: ConfigSchemas
+    describe_topic_configs: "Callable[[Mapping[str, str]], Sequence[CreatableTopicConfigs]]"
+    """Returns what CreateTopics answers about the configuration of a topic that sets these values."""
+    defaults: TopicDefaults = TopicDefaults()
+    delete_topic_enable: bool = True
+
+
+class Deciding(NamedTuple):
+    """The circumstances of one decision."""
+
+    settings: ControllerSettings
+    random: Random
+    context: ControllerRequestContext

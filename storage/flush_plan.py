@@ -1,0 +1,171 @@
+"""What one flush of a log writes and syncs, and in which order.
+
+Rules:
+- The data come first. Then index files, snapshots and leader epochs of closed segments; the recovery point that is
+  checkpointed stays below a segment until these are durable too. A full disk postpones them; it loses nothing.
+- Names come before removals: the file whose name carries the log end offset must be durable before the last segment
+  that could tell it otherwise is renamed. Segments are removed one by one, oldest first: after a crash those that came
+  back are followed without a gap by those that stayed, and a gap always means loss. They are synced like any other
+  before they go: one that came back torn would look as if the log ended there.
+- A failed fsync is never tried again: the kernel may have dropped the pages and would report success. The dir goes
+  offline. Only a plan that found no descriptor to open a file or a directory with is: it comes before the fsync.
+"""
+
+import errno
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from barnabas.base.files import TEMPORARY_SUFFIX, File, Files, write_file
+from barnabas.storage.segments.segment import DELETED_SUFFIX, Segment
+
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+
+
+class SegmentSync(NamedTuple):
+    segment: Segment
+    file: File
+    size: int
+
+
+class FlushPlan:
+    """What one flush does, fixed on the loop's thread and carried out in a worker."""
+
+    __slots__ = (
+        "_done",
+        "_files",
+        "_lock",
+        "_temporaries",
+        "deleted",
+        "directory",
+        "metadata_path",
+        "offset",
+        "postponed",
+        "sealed",
+        "snapshots",
+        "syncs",
+        "writes",
+    )
+
+    def __init__(self, files: Files, directory: str, offset: int) -> None:
+        self._files = files
+        self._lock = threading.Lock()
+        self._done = False
+        self._temporaries: list[str] = []
+        self.directory = directory
+        self.offset = offset
+        """The log is durable up to here once the plan is done."""
+        self.syncs: list[SegmentSync] = []
+        self.sealed: list[Segment] = []
+        self.writes: list[tuple[str, bytes]] = []
+        """Producer snapshots, as many as `snapshots` says, then transaction indexes and leader epochs."""
+        self.snapshots = 0
+        self.metadata_path: str | None = None
+        """The log is new: its directory's name and this file must become durable with its first bytes."""
+        self.deleted: list[tuple[str, ...]] = []
+        """The files of deleted segments, oldest first."""
+        self.postponed: OSError | None = None
+
+    def run(self) -> None:
+        """Once: a second caller waits for the first. So a broker that stops takes over a plan no worker has begun."""
+        with self._lock:
+            if not self._done:
+                self.sync_data()
+                self.write_files(sync=True)
+                self.install_files()
+                self.sync_names()
+                self.rename_deleted()
+                self._done = True
+
+    def cancel(self) -> None:
+        """Waits if it is at work; if it is not, it never will be."""
+        with self._lock:
+            self._done = True
+
+    def sync_data(self) -> None:
+        for sync in self.syncs:
+            sync.file.sync()
+
+    def write_files(self, *, sync: bool) -> None:
+        """Beside the files they will replace; one that replaces nothing is not trusted before the plan is done."""
+        try:
+            for path, data, is_trusted in self._files_to_write():
+                if is_trusted or self._files.exists(path):
+                    self._temporaries.append(path)
+                    path += TEMPORARY_SUFFIX
+                write_file(self._files, path, data, sync=sync)
+        except OSError as error:
+            if error.errno not in FULL_DISK:
+                raise
+            self.postponed = error
+
+    def _files_to_write(self) -> Iterator[tuple[str, bytes, bool]]:
+        """Path, contents, and whether a start would believe the file as it stands there, whole or not."""
+        for segment in self.sealed:
+            for path, data in segment.index_files():
+                yield path, data, segment.is_trusted
+        for path, data in self.writes:
+            yield path, data, False
+
+    def install_files(self) -> None:
+        if self.postponed is None:
+            for path in self._temporaries:
+                self._files.rename(path + TEMPORARY_SUFFIX, path)
+
+    def sync_names(self) -> None:
+        has_new_name = any(sync.segment.synced_bytes < 0 for sync in self.syncs)
+        if has_new_name or self.sealed or self.writes or self.deleted:
+            self._files.sync_dir(self.directory)
+        if self.metadata_path is not None:
+            if self._files.exists(self.metadata_path):
+                self._files.open(self.metadata_path).sync()
+            self._files.sync_dir(self.directory)
+            self._files.sync_dir(self.directory.rpartition("/")[0])
+
+    def rename_deleted(self) -> None:
+        for number, paths in enumerate(self.deleted):
+            if number:
+                self._files.sync_dir(self.directory)
+            for path in paths:
+                try:
+                    self._files.rename(path, path + DELETED_SUFFIX)
+                except FileNotFoundError:
+                    pass  # not every segment has every file
+
+
+def run_each(plans: Iterable[FlushPlan]) -> dict[FlushPlan, OSError]:
+    """Runs one plan after the other. Returns those that failed."""
+    failed: dict[FlushPlan, OSError] = {}
+    for plan in plans:
+        try:
+            plan.run()
+        except OSError as error:
+            failed[plan] = error
+    return failed
+
+
+def run_together(files: Files, plans: Iterable[FlushPlan]) -> dict[FlushPlan, OSError]:
+    """Syncs the whole disk twice instead of each log's files one by one: for a stop with many logs. Returns those that
+    failed.
+
+    Syncing the whole disk reports no errors. So the data are synced once more by themselves: that reports them, and
+    costs little by then.
+    """
+    good = list(plans)
+    failed: dict[FlushPlan, OSError] = {}
+
+    def each(step: Callable[[FlushPlan], None]) -> None:
+        for plan in good:
+            try:
+                step(plan)
+            except OSError as error:
+                failed[plan] = error
+        good[:] = [plan for plan in good if plan not in failed]
+
+    each(lambda plan: plan.write_files(sync=False))
+    files.sync_all()
+    each(FlushPlan.sync_data)
+    each(FlushPlan.install_files)
+    files.sync_all()
+    each(FlushPlan.rename_deleted)
+    return failed

@@ -1,0 +1,196 @@
+"""Finds the logs of a broker when it starts, and recovers them if the last stop was not clean.
+
+Rules:
+- After a clean stop nothing is opened at start: a log is opened when it is first asked for, and one by one in the
+  background, because retention must reach those that nobody asks for. After any other stop every log is recovered at
+  start.
+- A log with records that has no recovery point was written by another broker and put here: it is opened at start, for
+  it must have one before the mark of the clean stop goes.
+- The mark of a clean stop is removed, durably, before anything can be appended. So is what recovery removes. Whether or
+  not this start removed anything, names are synced: the last one may have been killed before it came to that.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from barnabas.base.environment import Timer
+from barnabas.base.files import Lock, make_durable_dir, replace_file
+from barnabas.protocol.types import ZERO_UUID, TopicPartition, Uuid
+from barnabas.storage.checkpoints import (
+    CLEANER_OFFSET_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    CorruptCheckpoint,
+    decode_offsets,
+)
+from barnabas.storage.log_dir import LogDir
+from barnabas.storage.metadata_files import CLEAN_SHUTDOWN_FILE, LOCK_FILE, META_PROPERTIES, MetaProperties
+
+if TYPE_CHECKING:
+    from barnabas.storage.log_manager import LogManager
+
+DELETE_SUFFIX = "-delete"
+
+
+class LogDirInUse(Exception):
+    """Another broker has the directory."""
+
+
+class ForeignLogDir(ValueError):
+    """The directory belongs to another node or cluster."""
+
+
+class LogOpening:
+    def __init__(self, logs: "LogManager") -> None:
+        self._logs = logs
+        self._locks: list[Lock] = []
+        self._unopened: list[TopicPartition] = []
+        self._timer: Timer | None = None
+
+    def open(self, log_dirs: Sequence[LogDir]) -> None:
+        for log_dir in log_dirs:
+            try:
+                self._lock(log_dir)
+                self._open_dir(log_dir)
+            except OSError as error:
+                if len(log_dirs) == 1:
+                    self.unlock()
+                    raise  # nothing is left to serve
+                log_dir.go_offline(error)
+            except Exception:
+                self.unlock()
+                raise
+        if self._unopened:
+            delay_ms = self._logs.limits.initial_task_delay_ms
+            self._timer = log_dirs[0].clock.call_later(delay_ms, self._open_next, log_dirs[0])
+
+    def _lock(self, log_dir: LogDir) -> None:
+        if not log_dir.files.exists(f"{log_dir.path}/{META_PROPERTIES}"):
+            make_durable_dir(log_dir.files, log_dir.path)
+        try:
+            self._locks.append(log_dir.files.lock(f"{log_dir.path}/{LOCK_FILE}"))
+        except BlockingIOError:
+            raise LogDirInUse(f"{log_dir.path} is in use by another broker") from None
+
+    def unlock(self) -> None:
+        while self._locks:
+            self._locks.pop().release()
+
+    def _open_dir(self, log_dir: LogDir) -> None:
+        names = log_dir.files.listdir(log_dir.path)
+        log_dir.had_clean_shutdown = CLEAN_SHUTDOWN_FILE in names
+        if META_PROPERTIES in names:
+            log_dir.meta_properties = MetaProperties.from_bytes(
+                log_dir.files.read_bytes(f"{log_dir.path}/{META_PROPERTIES}")
+            )
+        log_dir.recovery_points = _read_offsets(log_dir, RECOVERY_POINT_CHECKPOINT, names)
+        log_dir.log_start_offsets = _read_offsets(log_dir, LOG_START_OFFSET_CHECKPOINT, names)
+        log_dir.cleaner_offsets = _read_offsets(log_dir, CLEANER_OFFSET_CHECKPOINT, names)
+        for name in names:
+            self._find(log_dir, name)
+        if log_dir.had_clean_shutdown:
+            self._adopt_moved(log_dir)
+            log_dir.files.remove(f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}")
+        log_dir.files.sync_dir(log_dir.path)
+        if not log_dir.had_clean_shutdown:
+            self._recover(log_dir)
+
+    def _find(self, log_dir: LogDir, name: str) -> None:
+        if name.endswith(DELETE_SUFFIX):
+            self._logs.remove_later(f"{log_dir.path}/{name}", 0)
+            return
+        topic_partition = parse_topic_partition(name)
+        if topic_partition is None:
+            return
+        if (other := self._logs.dir_of(topic_partition)) is not None:
+            raise OSError(f"{topic_partition} is in both {other.path} and {log_dir.path}: delete one of them")
+        self._logs.add(log_dir, topic_partition)
+        if log_dir.had_clean_shutdown:
+            self._unopened.append(topic_partition)
+
+    def _adopt_moved(self, log_dir: LogDir) -> None:
+        """A log with records and without a recovery point was written by another broker and put here. Its files are as
+        good as the mark says; but once that is gone, gaps that compaction left in it would count as losses."""
+        checkpoint = None
+        for topic_partition in [name for name in self._unopened if not log_dir.recovery_points.get(name)]:
+            if self._logs.dir_of(topic_partition) is log_dir and self._logs.measure(log_dir, topic_partition):
+                log = self._logs.open_log(topic_partition, is_clean=True)
+                checkpoint = log_dir.checkpoint_with(topic_partition, log.recovery_point)
+                text = f"{topic_partition}: found with records up to {log.log_end_offset}, written elsewhere"
+                log_dir.report.info(text, topic_partition=str(topic_partition))
+        if checkpoint is not None:
+            log_dir.write(checkpoint)
+
+    def _recover(self, log_dir: LogDir) -> None:
+        mine = self._logs.in_dir(log_dir)
+        for topic_partition in mine:
+            self._logs.open_log(topic_partition, is_clean=False)
+        if len(mine) >= self._logs.limits.sync_together_min:
+            log_dir.files.sync_all()
+        else:
+            for topic_partition in mine:
+                log_dir.files.sync_dir(f"{log_dir.path}/{topic_partition}")
+        if mine:
+            log_dir.report.info(f"{log_dir.path}: recovered {len(mine)} logs", log_dir=log_dir.path, logs=len(mine))
+
+    def _open_next(self, any_dir: LogDir) -> None:
+        """Opens one of the logs that nobody has asked for so far, and comes back for the next."""
+        self._timer = None
+        while self._unopened:
+            topic_partition = self._unopened.pop()
+            log_dir = self._logs.dir_of(topic_partition)
+            if self._logs.opened(topic_partition) is None and log_dir is not None and log_dir.error is None:
+                self._logs.get(topic_partition)
+                break
+        if self._unopened:
+            delay_ms = any_dir.config.log_retention_check_interval_ms / (len(self._unopened) + 1)
+            self._timer = any_dir.clock.call_later(delay_ms, self._open_next, any_dir)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def _read_offsets(log_dir: LogDir, name: str, names: list[str]) -> dict[TopicPartition, int]:
+    if name not in names:
+        return {}
+    try:
+        return decode_offsets(log_dir.files.read_bytes(f"{log_dir.path}/{name}"))
+    except CorruptCheckpoint as error:
+        log_dir.report.warning(f"{log_dir.path}/{name} cannot be read and counts as empty: {error}")
+        return {}
+
+
+def ensure_meta_properties(
+    log_dirs: Sequence[LogDir], cluster_id: str, node_id: int, new_uuid: Callable[[], Uuid]
+) -> None:
+    """Marks new dirs as this node's. Raises ForeignLogDir if one belongs to another cluster or node."""
+    for log_dir in log_dirs:
+        found = log_dir.meta_properties
+        if found is None:
+            _mark(log_dir, MetaProperties(cluster_id, node_id, new_uuid()))
+        elif (found.cluster_id, found.node_id) != (cluster_id, node_id):
+            raise ForeignLogDir(
+                f"{log_dir.path} belongs to node {found.node_id} of cluster {found.cluster_id}, "
+                f"not to node {node_id} of cluster {cluster_id}"
+            )
+        elif found.directory_id == ZERO_UUID:  # Kafka before 3.7 gave its dirs none
+            _mark(log_dir, found._replace(directory_id=new_uuid()))
+
+
+def _mark(log_dir: LogDir, meta_properties: MetaProperties) -> None:
+    if log_dir.error is not None:
+        return
+    try:
+        replace_file(log_dir.files, f"{log_dir.path}/{META_PROPERTIES}", meta_properties.to_bytes())
+    except OSError as error:
+        log_dir.go_offline(error)
+    log_dir.meta_properties = meta_properties
+
+
+def parse_topic_partition(name: str) -> TopicPartition | None:
+    """Returns what a directory's name says; None if it is no partition's."""
+    topic, dash, partition = name.rpartition("-")
+    if not dash or not topic or not partition.isdecimal():
+        return None
+    return TopicPartition(topic, int(partition))

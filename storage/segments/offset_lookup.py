@@ -1,0 +1,74 @@
+"""From a timestamp to an offset: the one place of storage that opens batches to look at records.
+
+The time index leads to the first batch that may hold the timestamp; only that batch is decompressed. One that cannot be
+opened, or takes too much time or memory for that, is answered for as a whole: whoever starts there misses nothing.
+"""
+
+from typing import NamedTuple
+
+from barnabas.protocol.batch_header import BatchHeader
+from barnabas.protocol.errors import CorruptMessage, ProtocolError
+from barnabas.protocol.records import iter_records
+from barnabas.storage.segments.batches import iter_headers
+from barnabas.storage.segments.segment import Segment
+from barnabas.storage.segments.segment_list import SegmentList
+from barnabas.storage.validation import MAX_DECOMPRESSED_BYTES, RECORDS_READ_MAX
+
+
+class TimestampOffset(NamedTuple):
+    timestamp: int
+    offset: int
+    leader_epoch: int
+    """-1 if the batch has none."""
+
+
+def find_timestamp(segments: SegmentList, timestamp: int, log_start_offset: int) -> TimestampOffset | None:
+    """The first record at or after the timestamp, at or behind the log start offset."""
+    for segment in segments:
+        if segment.largest_indexed_timestamp() >= timestamp:
+            found = _find_in_segment(segment, timestamp, log_start_offset)
+            if found is not None:
+                return found
+    return None
+
+
+def _find_in_segment(segment: Segment, timestamp: int, log_start_offset: int) -> TimestampOffset | None:
+    from_offset = segment.base_offset + segment.time_index.relative_offset_before(timestamp)
+    start = segment.position_of(max(from_offset, log_start_offset))
+    for position, header in iter_headers(segment.file(), start, segment.size):
+        if header.max_timestamp >= timestamp:
+            found = _find_in_batch(segment, position, header, timestamp, log_start_offset)
+            if found is not None:
+                return found
+    return None
+
+
+def _find_in_batch(
+    segment: Segment, position: int, header: BatchHeader, timestamp: int, log_start_offset: int
+) -> TimestampOffset | None:
+    whole = TimestampOffset(
+        header.max_timestamp, max(header.base_offset, log_start_offset), header.partition_leader_epoch
+    )
+    if header.records_count > RECORDS_READ_MAX:
+        return whole
+    batch = segment.file().pread(header.size_bytes, position)
+    try:
+        for record in iter_records(batch, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES):
+            if record.timestamp >= timestamp and record.offset >= log_start_offset:
+                return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+    except (ProtocolError, CorruptMessage):
+        return whole
+    return None
+
+
+def find_max_timestamp(segments: SegmentList) -> TimestampOffset | None:
+    """The first record that has the largest timestamp of the log, which is that of all others where none has any."""
+    segment = max(segments, key=Segment.largest_indexed_timestamp)
+    if not segment.size:
+        return None  # it may not even have a file
+    timestamp = segment.largest_indexed_timestamp()
+    start = segment.position_of(segment.offset_of_max_timestamp)
+    for position, header in iter_headers(segment.file(), start, segment.size):
+        if header.max_timestamp == timestamp:
+            return _find_in_batch(segment, position, header, timestamp, 0)
+    return None

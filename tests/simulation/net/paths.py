@@ -1,0 +1,70 @@
+"""Machines and the ways between them. A way has a direction: one may be cut while the way back is open."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Protocol
+
+from tests.simulation.scheduler import MS, Scheduler
+
+
+class Held(Protocol):
+    """A stream that goes on when its path heals."""
+
+    def arrive(self) -> None: ...
+
+    def acknowledge(self) -> None: ...
+
+
+class Path:
+    """From one machine to another."""
+
+    def __init__(self, latency_ms: float, jitter_ms: float) -> None:
+        self.latency_ms = latency_ms
+        self.jitter_ms = jitter_ms
+        self.is_cut = False
+        self.streams: dict[Held, None] = {}
+        """Those whose bytes take it."""
+        self.acknowledged: dict[Held, None] = {}
+        """Those whose acknowledgements take it."""
+
+    def latency_us(self, random: Random) -> int:
+        return int((self.latency_ms + random.random() * self.jitter_ms) * MS)
+
+    def cut(self) -> None:
+        self.is_cut = True
+
+    def heal(self, scheduler: Scheduler, random: Random) -> None:
+        """Everything that was held back is sent again, each stream at its own time."""
+        if not self.is_cut:
+            return
+        self.is_cut = False
+        for stream in self.streams:
+            scheduler.at(scheduler.now_us + random.randrange(200 * MS), random, stream.arrive)
+        for stream in self.acknowledged:
+            scheduler.at(scheduler.now_us + random.randrange(200 * MS), random, stream.acknowledge)
+
+
+class Host:
+    """A machine: it has an address, and it has power or not."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.is_up = True
+        self._when_up: list[Callable[[], None]] = []
+        self._last_port = 50_000
+
+    def free_port(self) -> int:
+        self._last_port += 1
+        return self._last_port
+
+    def when_up(self, callback: Callable[[], None]) -> None:
+        self._when_up.append(callback)
+
+    def power_off(self) -> None:
+        self.is_up = False
+
+    def power_on(self) -> None:
+        self.is_up = True
+        waiting, self._when_up = self._when_up, []
+        for callback in waiting:
+            callback()
