@@ -1,0 +1,47 @@
+"""What a node of the quorum is, and how long it waits for what. The names and the defaults are Kafka's."""
+
+from typing import NamedTuple
+
+from barnabas.replication.quorum.voters import Address, ReplicaKey, VoterNode
+
+
+class QuorumConfig(NamedTuple):
+    election_timeout_ms: int = 1_000
+    """controller.quorum.election.timeout.ms: up to as much again is added at random."""
+    fetch_timeout_ms: int = 2_000
+    election_backoff_max_ms: int = 1_000
+    retry_backoff_ms: int = 20
+    retry_backoff_max_ms: int = 500
+    """Ours: a peer that is down is not asked fifty times a second."""
+    response_timeout_ms: int = 2_000
+    """controller.quorum.request.timeout.ms: how long a node waits for the answer to a request."""
+    fetch_max_wait_ms: int = 500
+    fetch_max_bytes: int = 8 * 1024 * 1024
+    snapshot_max_bytes: int = 1024 * 1024
+
+    @property
+    def check_quorum_ms(self) -> int:
+        """A leader that a majority has not fetched from for so long resigns. It is more than a fetch timeout, so that
+        followers give up first (KAFKA-15489)."""
+        return self.fetch_timeout_ms * 3 // 2
+
+
+class Identity(NamedTuple):
+    cluster_id: str
+    key: ReplicaKey
+    addresses: tuple[Address, ...] = ()
+    kraft_versions: tuple[int, int] = (0, 1)
+    bootstrap: tuple[VoterNode, ...] = ()
+    """Whom to ask for the leader while no voter is known. Their ids are negative."""
+
+    @property
+    def node(self) -> VoterNode:
+        return VoterNode(self.key, self.addresses, self.kraft_versions)
+
+
+RANK_DELAY_MS = 60
+"""When a leader's process has died, all voters know at once. They stand one after the other, because a split vote costs
+more than a short wait."""
+RANK_JITTER_MS = 10
+ELECTION_RETRY_MS = (50, 150)
+"""How long one that was refused by all who live waits before it stands again; twice as long each time."""
