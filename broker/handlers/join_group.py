@@ -25,6 +25,7 @@ def _refused(request: JoinGroupRequest, error: KafkaError) -> JoinGroupResponse:
 
 
 def _as_of(response: JoinGroupResponse, context: RequestContext) -> JoinGroupResponse:
-    if response.protocol_name is None and context.api_version < _PROTOCOL_MAY_BE_NULL_SINCE:
-        response.protocol_name = ""
+    """Writes "no protocol" as the version has it; a protocol with an empty name is none, as in Kafka."""
+    none = None if context.api_version >= _PROTOCOL_MAY_BE_NULL_SINCE else ""
+    response.protocol_name = response.protocol_name or none
     return response

@@ -10,6 +10,7 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.describe_groups import DescribeGroupsRequest
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
+from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from barnabas.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -159,6 +160,23 @@ def test_from_v5_on_a_sync_must_name_its_protocol(
     assert client.call(request, 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert client.call(request, 4).error_code == (ErrorCode.NONE if is_member else ErrorCode.UNKNOWN_MEMBER_ID)
     member.close()
+
+
+@pytest.mark.parametrize(("version", "expected"), [(9, None), (7, None), (6, "")])
+def test_a_protocol_with_an_empty_name_is_answered_as_none(
+    client: RawClient, group_id: str, version: int, expected: str | None
+) -> None:
+    joins = JoinGroupRequest(
+        group_id=group_id,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        member_id="",
+        group_instance_id="instance",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="", metadata=b"")],
+    )
+    joined = client.call(joins, version)
+    assert (joined.error_code, joined.generation_id, joined.protocol_name) == (ErrorCode.NONE, 1, expected)
 
 
 def test_a_consumer_that_brings_no_id_gets_one_in_kafka_s_notation(client: RawClient, group_id: str) -> None:
