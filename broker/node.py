@@ -41,7 +41,7 @@ class Node:
         self.controller = controller
         self.clock = environment.clock
         self.report = environment.report
-        self._random = environment.random
+        self._environment = environment
         self.replicas = ReplicaManager(
             self.node_id,
             environment,
@@ -87,9 +87,7 @@ class Node:
 
             self._groups = GroupCoordinator(
                 replicas=self.replicas,
-                clock=self.clock,
-                random=self._random,
-                report=self.report,
+                environment=self._environment,
                 config=lambda: self.config,
                 image=self._latest_image,
             )

@@ -1,7 +1,7 @@
 """The partitions of this broker, led or followed: created, opened, reconfigured and deleted as the metadata image says.
 
 - A partition is opened when it is first asked for: a broker with ten thousand of them starts as fast as one with ten.
-- The metadata say which partitions exist; their directories may follow. The first few of a new topic are made before
+- The metadata say which partitions exist; their directories may follow. The first few of a new topic are created before
   the answer, the others a few at a time between requests, or when they are first asked for.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from barnabas.base.environment import Environment
 from barnabas.broker.partition import FollowerPartition, LeaderPartition, Role
+from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.errors import KafkaStorageError, NotLeaderOrFollower, UnknownTopicOrPartition
 from barnabas.protocol.types import TopicPartition
 from barnabas.replication.metadata.image import (
@@ -17,15 +18,14 @@ from barnabas.replication.metadata.image import (
     ImageChanges,
     MetadataImage,
     PartitionImage,
-    ResourceType,
     TopicChange,
     TopicImage,
 )
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_manager import LogManager
 
-MADE_AT_ONCE = 32
-_MAKING_MS = 5
+CREATED_AT_ONCE = 32
+_CREATING_MS = 5
 _BREATH_MS = 5
 
 
@@ -45,7 +45,7 @@ class ReplicaManager:
         self._log_defaults = log_defaults
         self._clock = environment.clock
         self._report = environment.report
-        self._unmade: deque[TopicPartition] = deque()
+        self._to_create: deque[TopicPartition] = deque()
         self._leaders: dict[tuple[str, int], LeaderPartition] = {}
         self._followers: dict[tuple[str, int], FollowerPartition] = {}
 
@@ -99,7 +99,7 @@ class ReplicaManager:
     def log_config(self, topic: str) -> LogConfig:
         return self._log_defaults.with_overrides(self._image.config(ResourceType.TOPIC, topic))
 
-    # Changes
+    # ---- changes
 
     def adopt(self) -> None:
         """At start, when the image is there: settles what was found on the disk before it was."""
@@ -141,28 +141,29 @@ class ReplicaManager:
 
     def _create(self, topic: TopicImage, indexes: Iterable[int]) -> None:
         here = [TopicPartition(topic.name, i) for i in indexes if self._is_here(topic.partitions[i])]
-        for name in here[:MADE_AT_ONCE]:
-            self._make(name)
-        if here[MADE_AT_ONCE:]:
-            if not self._unmade:
-                self._clock.call_soon(self._make_some)
-            self._unmade.extend(here[MADE_AT_ONCE:])
+        for name in here[:CREATED_AT_ONCE]:
+            self._create_log(name)
+        if here[CREATED_AT_ONCE:]:
+            if not self._to_create:
+                self._clock.call_soon(self._create_some)
+            self._to_create.extend(here[CREATED_AT_ONCE:])
 
-    def _make(self, name: TopicPartition) -> None:
-        """Makes its log unless it was deleted meanwhile. A failure is reported; the next request for it tries again."""
+    def _create_log(self, name: TopicPartition) -> None:
+        """Creates its log, unless the partition was deleted meanwhile. A failure is reported, and the next request for
+        the partition tries again."""
         topic = self._image.topic(name.topic)
         if topic is not None and name.partition < len(topic.partitions):
             try:
                 self._logs.create(name, topic.topic_id, self.log_config(name.topic), is_new=True)
             except KafkaStorageError as error:
-                self._report.warning(f"{name} could not be made: {error.message}", topic_partition=str(name))
+                self._report.warning(f"{name} could not be created: {error.message}", topic_partition=str(name))
 
-    def _make_some(self) -> None:
-        deadline_ms = self._clock.monotonic_ms() + _MAKING_MS
-        while self._unmade and self._clock.monotonic_ms() < deadline_ms:
-            self._make(self._unmade.popleft())
-        if self._unmade:
-            self._clock.call_later(_BREATH_MS, self._make_some)
+    def _create_some(self) -> None:
+        deadline_ms = self._clock.monotonic_ms() + _CREATING_MS
+        while self._to_create and self._clock.monotonic_ms() < deadline_ms:
+            self._create_log(self._to_create.popleft())
+        if self._to_create:
+            self._clock.call_later(_BREATH_MS, self._create_some)
 
     def _is_here(self, partition: PartitionImage) -> bool:
         return self._node_id in partition.replicas

@@ -4,6 +4,8 @@ from enum import IntEnum
 
 
 class ResourceType(IntEnum):
+    """The kinds of resources that can be configured, numbered as on the wire."""
+
     UNKNOWN = 0
     TOPIC = 2
     BROKER = 4

@@ -168,7 +168,7 @@ def _record_at(data: bytes, position: int, header: BatchHeader) -> tuple[int, Re
     else:
         position += 1
     if position != end:
-        raise CorruptMessage(f"a record's contents end {position - end} bytes behind the record")
+        raise CorruptMessage(f"a record's contents end {position - end} bytes after its end")
     return offset_delta, _tuple_new(Record, (header[0] + offset_delta, timestamp, key, value, headers)), position
 
 

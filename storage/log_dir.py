@@ -36,7 +36,7 @@ _SPACE_CHECK_MS = 1_000
 _WARNING_MS = 1_000
 
 
-class Deadlines(Protocol):
+class LogDeadlines(Protocol):
     """Where a log says when it wants to be looked at again."""
 
     def schedule(self, topic_partition: TopicPartition, deadline_ms: int) -> None: ...
@@ -57,7 +57,7 @@ class SharedParts(NamedTuple):
     config: LogManagerConfig
     limits: LogManagerLimits
     cache: FileCache
-    deadlines: Deadlines
+    deadlines: LogDeadlines
     cleaner: CleanableLogs
 
 

@@ -133,7 +133,8 @@ class LogFlusher:
         return promise
 
     def flush_soon(self) -> None:
-        """For what the log's policy asks for; nobody waits for it here."""
+        """Begins what the log's policy asks for; nobody waits for it here. The rest is `start_soon`, without a call: it
+        comes with every append."""
         self._is_wanted = True
         if self._plan is None and not self._is_starting:
             self._is_starting = True

@@ -11,7 +11,7 @@ from barnabas.base.environment import Clock, Environment, Report, Workers
 from barnabas.base.files import Files
 from barnabas.base.network import Address, ServerSocket, SocketOptions, Transport
 from barnabas.base.promise import Promise
-from barnabas.storage.compaction.inline_compactor import WorkerCompactor
+from tests.inline_compactor import InlineCompactor
 
 T = TypeVar("T")
 
@@ -157,5 +157,5 @@ def fake_environment(
         workers=workers,
         random=Random(seed),
         report=report or FakeReport(),
-        compactor=WorkerCompactor(files, workers),
+        compactor=InlineCompactor(files, workers),
     )

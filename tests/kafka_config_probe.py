@@ -1,13 +1,23 @@
 """Kafka's own answers about its configuration."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
+from barnabas.protocol.errors import InvalidConfig
 from tests.kafka_jars import run_java
 
 
 def ask_kafka(*requests: str) -> list[list[str]]:
     """The words of each line that tests/java/ConfigProbe.java answers with."""
     return [line.split(" ") for line in run_java("ConfigProbe.java", "\n".join(requests) + "\n").splitlines()]
+
+
+def is_accepted(parse: Callable[[dict[str, str]], object], texts: dict[str, str]) -> bool:
+    """Returns whether our own parser takes this configuration."""
+    try:
+        parse(texts)
+    except InvalidConfig:
+        return False
+    return True
 
 
 def accepted_by_kafka(scope: str, cases: Iterable[Mapping[str, str]]) -> list[bool]:

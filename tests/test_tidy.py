@@ -36,7 +36,6 @@ ALLOWED_IN_OS = frozenset(("os.path.basename", "os.path.dirname", "os.path.join"
 EXCEPTIONS: Mapping[tuple[str, str], str] = {
     ("broker/handlers/describe_log_dirs.py", "os.path.abspath"): "Kafka answers with absolute paths",
     ("broker/network/listeners.py", "socket"): "inet_pton only parses an address",
-    ("storage/compaction/inline_compactor.py", "threading"): "a lock: workers may run in threads",
     ("storage/compaction/segment_swap.py", "threading"): "a lock: a worker renames files while the loop reads",
     ("storage/flush_plan.py", "threading"): "a lock: a worker syncs what the loop appends to",
     ("storage/log_dir.py", "threading"): "a lock: two workers may write the same checkpoint",

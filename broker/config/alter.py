@@ -9,6 +9,7 @@ Deviation: there are no loggers whose level could be set.
 from collections.abc import Sequence
 
 from barnabas.broker.config.broker_config import BrokerConfig
+from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.errors import InvalidConfig, KafkaError
 from barnabas.replication.controller.configuration_control import (
     Alteration,
@@ -19,7 +20,7 @@ from barnabas.replication.controller.configuration_control import (
     invalid_request,
     judged,
 )
-from barnabas.replication.metadata.image import MetadataImage, ResourceType
+from barnabas.replication.metadata.image import MetadataImage
 
 
 def refusals(alterations: Sequence[Alteration], image: MetadataImage, config: BrokerConfig) -> list[KafkaError | None]:

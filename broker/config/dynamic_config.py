@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.environment import Report
 from barnabas.broker.config.broker_config import BrokerConfig, BrokerProperties
-from barnabas.replication.metadata.image import ImageChanges, MetadataImage, ResourceType
+from barnabas.protocol.config_types import ResourceType
+from barnabas.replication.metadata.image import ImageChanges, MetadataImage
 from barnabas.storage.log_config import LogConfig
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from barnabas.base.environment import Clock, Timer
 from barnabas.base.promise import Promise
-from barnabas.broker.coordinator.decision import Committed
 from barnabas.broker.coordinator.definition import CoordinatorPartition
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
@@ -19,7 +18,7 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 class _Waiting(NamedTuple):
     end_offset: int
     deadline_ms: int
-    then: Committed
+    committed: Promise[None]
 
 
 class CommitQueue:
@@ -41,13 +40,16 @@ class CommitQueue:
         self._is_watching = False
         self._timer: Timer | None = None
 
-    def add(self, end_offset: int, then: Committed) -> None:
-        """`end_offset` lies above the high watermark, and not below that of anybody who waits already."""
-        self._waiting.append(_Waiting(end_offset, self._clock.monotonic_ms() + self._timeout_ms, then))
+    def add(self, end_offset: int) -> Promise[None]:
+        """Returns a promise that is kept when everything before `end_offset` is committed; it fails with a KafkaError.
+        The offset lies above the high watermark, and not below that of anybody who waits already."""
+        committed: Promise[None] = Promise()
+        self._waiting.append(_Waiting(end_offset, self._clock.monotonic_ms() + self._timeout_ms, committed))
         if not self._is_watching:
             self._watch()
         if self._timer is None:
             self._timer = self._clock.call_later(self._timeout_ms, self._on_timeout)
+        return committed
 
     def _watch(self) -> None:
         """Waits for the first one only: when it leaves, others may have to wait longer."""
@@ -62,7 +64,7 @@ class CommitQueue:
             assert isinstance(committed.error, KafkaError), repr(committed.error)
             return self._on_failed(committed.error)
         while self._waiting and self._waiting[0].end_offset <= self._partition.high_watermark:
-            self._waiting.popleft().then(None)
+            self._waiting.popleft().committed.resolve(None)
         if self._waiting and not self._is_watching:
             self._watch()
 
@@ -73,7 +75,7 @@ class CommitQueue:
         while self._waiting and self._waiting[0].deadline_ms <= now_ms:
             name, waited = self._partition.topic_partition, self._waiting.popleft()
             text = f"{name}: offset {waited.end_offset - 1} was not committed in {self._timeout_ms} ms"
-            waited.then(KafkaError(text, ErrorCode.REQUEST_TIMED_OUT))
+            waited.committed.fail(KafkaError(text, ErrorCode.REQUEST_TIMED_OUT))
         if self._waiting and self._timer is None:
             self._timer = self._clock.call_later(self._waiting[0].deadline_ms - now_ms, self._on_timeout)
 
@@ -83,4 +85,4 @@ class CommitQueue:
             self._timer.cancel()
             self._timer = None
         for one in waiting:
-            one.then(error)
+            one.committed.fail(error)

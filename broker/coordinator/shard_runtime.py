@@ -207,12 +207,17 @@ class ShardRuntime(Generic[M]):
         )
         self._seen_end_offset = self._partition.append(memoryview(batches), now_ms)
 
-    def _when_committed(self, then: Callable[[KafkaError | None], None]) -> None:
-        """Calls `then` when everything that the machine has seen so far is committed."""
+    def _when_committed(self, finish: Callable[[KafkaError | None], None]) -> None:
+        """Calls `finish` when everything that the machine has seen so far is committed, which may be now: most answers
+        need no promise."""
         if self._partition.high_watermark >= self._seen_end_offset:
-            then(None)
-        else:
-            self._waiting.add(self._seen_end_offset, then)
+            return finish(None)
+
+        def done(committed: Promise[None]) -> None:
+            assert committed.error is None or isinstance(committed.error, KafkaError), repr(committed.error)
+            finish(committed.error)
+
+        self._waiting.add(self._seen_end_offset).when_done(done)
 
     def _on_timer(self, key: Hashable, operation: Operation) -> None:
         decision = operation()

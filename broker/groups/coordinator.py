@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from barnabas.base.environment import Clock, Random, Report, Timer
+from barnabas.base.environment import Environment, Timer
 from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.coordinator.decision import Decision
 from barnabas.broker.coordinator.definition import CoordinatorDefinition, Settings, Timers
@@ -22,27 +22,30 @@ class GroupCoordinator:
         self,
         *,
         replicas: ReplicaManager,
-        clock: Clock,
-        random: Random,
-        report: Report,
+        environment: Environment,
         config: Callable[[], BrokerConfig],
         image: Callable[[], MetadataImage],
     ) -> None:
         def build(timers: Timers) -> GroupShard:
             return GroupShard(
                 GroupContext(
-                    timers=timers, now_ms=clock.now_ms, random=random, report=report, config=config, image=image
+                    timers=timers,
+                    now_ms=environment.clock.now_ms,
+                    random=environment.random,
+                    report=environment.report,
+                    config=config,
+                    image=image,
                 )
             )
 
-        self._clock = clock
+        self._clock = environment.clock
         self._config = config
         self._runtime = runtime = CoordinatorRuntime(
             group_coordinator_definition(config(), build),
             config().node_id,
             open_partition=lambda index: CoordinatorReplica(replicas.partition(GROUP_METADATA_TOPIC, index)),
-            clock=clock,
-            report=report,
+            clock=environment.clock,
+            report=environment.report,
             image=image,
         )
         self.partition_of = runtime.partition_of

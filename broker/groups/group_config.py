@@ -11,8 +11,8 @@ from barnabas.base.config_def import ConfigKey
 from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.config.group_keys import GroupConfigKeys
 from barnabas.broker.groups.context import GroupContext
+from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.errors import InvalidConfig
-from barnabas.replication.metadata.image import ResourceType
 
 ASSIGNMENT_INTERVAL_MS = "consumer.assignment.interval.ms"
 HEARTBEAT_INTERVAL_MS = "consumer.heartbeat.interval.ms"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from barnabas.broker.config.describe import DescribedConfig
 from barnabas.broker.node import Node
 from barnabas.broker.request_context import RequestContext
+from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 from barnabas.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -15,7 +16,6 @@ from barnabas.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from barnabas.replication.controller.topic_names import check_topic_name
-from barnabas.replication.metadata.image import ResourceType
 
 
 def handle(node: Node, request: DescribeConfigsRequest, _context: RequestContext) -> DescribeConfigsResponse:

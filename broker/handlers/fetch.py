@@ -141,8 +141,9 @@ class _Fetch:
         return self._wait(missing_bytes) if missing_bytes > 0 else self._response(found)
 
     def _missing_of(self, min_bytes: int) -> int:
-        """What was read are whole batches. What counts is what is there, up to what each partition was asked for: who
-        wants as much as a fetch may bring is not to wait because the last batch did not fit."""
+        """Returns how many bytes the fetch still has to wait for. Everything that is there counts, up to the limit of
+        each partition, even if fewer whole batches fit: a fetch that asks for as much as its limits allow would
+        otherwise always wait."""
         for partition, asked in self._partitions:
             try:
                 unread_bytes = partition.unread_bytes(asked.fetch_offset, self._isolation)
@@ -156,7 +157,7 @@ class _Fetch:
     # ---- reading
 
     def _read(self) -> tuple[list[tuple[Key, PartitionData]], int, bool]:
-        """What every partition has to give, how many bytes that is, and whether it cannot wait."""
+        """Returns what every partition has to give, how many bytes that is, and whether it cannot wait."""
         left = self._max_bytes
         size, urgent = 0, False
         found: list[tuple[Key, PartitionData]] = []
@@ -205,7 +206,7 @@ class _Fetch:
             return UnknownTopicId("no topic has this id")
         if self._node.image.topic(name) is None:
             return UnknownTopicOrPartition(f"{name} was deleted")
-        return KafkaError(f"{name} was deleted and made again", ErrorCode.INCONSISTENT_TOPIC_ID)
+        return KafkaError(f"{name} was deleted and created again", ErrorCode.INCONSISTENT_TOPIC_ID)
 
     def _data(
         self, partition: LeaderPartition, asked: PartitionFetch, records: object, diverging: EpochEndOffset | None

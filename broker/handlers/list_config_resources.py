@@ -4,13 +4,13 @@ from collections.abc import Iterable
 
 from barnabas.broker.node import Node
 from barnabas.broker.request_context import RequestContext
+from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from barnabas.replication.metadata.image import ResourceType
 
 _LISTED = (
     ResourceType.TOPIC,

@@ -3,7 +3,8 @@
 v5 log start offset, v7 zstd, v8 record errors, v10 the current leader with NOT_LEADER_OR_FOLLOWER, v13 topic ids.
 
 - acks=0 gets no reply; if anything failed the connection is closed: there is no other way to let that client know.
-- A reply waits until every partition's append is durable under its topic's policy and committed, or for `timeout_ms`.
+- A reply waits until every partition's append is durable under its topic's policy and, with acks=-1, committed; or for
+  `timeout_ms`.
 - One batch per partition: Kafka allows no more since magic 2.
 - A batch that cannot be one, or a transactional one without a transactional id, refuses the request as a whole.
 """

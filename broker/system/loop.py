@@ -91,7 +91,7 @@ class Loop:
         self._running = False
         self._is_closed = False
 
-    # Time
+    # ---- time
 
     def now_ms(self) -> int:
         return self._time_ns() // 1_000_000
@@ -129,7 +129,7 @@ class Loop:
             heapq.heapify(self._timers)
             self._cancelled = 0
 
-    # Sockets
+    # ---- sockets
 
     def register(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
         self._poller.register(fd, events, callback)
@@ -140,7 +140,7 @@ class Loop:
     def unregister(self, fd: int) -> None:
         self._poller.unregister(fd)
 
-    # Running
+    # ---- running
 
     def run(self) -> None:
         """Until `stop` is called."""

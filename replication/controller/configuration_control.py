@@ -19,6 +19,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from barnabas.base.config_def import ConfigKey, ConfigType, UpdateMode, text_of
+from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.errors import ErrorCode, InvalidConfig, KafkaError
 from barnabas.protocol.messages import alter_configs as legacy
 from barnabas.protocol.messages import incremental_alter_configs as incremental
@@ -27,7 +28,7 @@ from barnabas.protocol.stored.metadata_records import ConfigRecord
 from barnabas.replication.controller.decision import Decision, refused
 from barnabas.replication.controller.settings import ConfigSchemas, Deciding, Schema
 from barnabas.replication.controller.topic_names import check_topic_name
-from barnabas.replication.metadata.image import ConfigResource, MetadataImage, ResourceType
+from barnabas.replication.metadata.image import ConfigResource, MetadataImage
 
 
 class ConfigOperation(IntEnum):

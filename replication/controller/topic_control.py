@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from barnabas.base.environment import Random
 from barnabas.base.uuids import random_uuid
+from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -48,7 +49,6 @@ from barnabas.replication.metadata.image import (
     CLUSTER_METADATA_TOPIC,
     BrokerImage,
     MetadataImage,
-    ResourceType,
     TopicImage,
     metric_name,
 )

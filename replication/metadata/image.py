@@ -10,7 +10,6 @@ Rules:
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from enum import IntEnum
 from typing import NamedTuple
 
 from barnabas.protocol.stored.metadata_records import PartitionRecord, RegisterBrokerRecord
@@ -22,17 +21,6 @@ METADATA_VERSION = "metadata.version"
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, "__transaction_state", "__share_group_state"})
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
-
-
-class ResourceType(IntEnum):
-    """The kinds of resources that can be configured, numbered as on the wire."""
-
-    UNKNOWN = 0
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
 
 
 class ConfigResource(NamedTuple):
@@ -99,7 +87,7 @@ class BrokerImage(NamedTuple):
         return not self.fenced and not self.in_controlled_shutdown
 
 
-class ProducerIds(NamedTuple):
+class ProducerIdsImage(NamedTuple):
     broker_id: int = -1
     broker_epoch: int = -1
     next_producer_id: int = 0
@@ -122,7 +110,7 @@ class MetadataImage(NamedTuple):
     brokers: Mapping[int, BrokerImage]
     configs: PersistentMap[ConfigResource, Mapping[str, str]]
     features: Mapping[str, int]
-    producer_ids: ProducerIds
+    producer_ids: ProducerIdsImage
 
     def topic(self, name: str) -> TopicImage | None:
         return self.topics.get(name)
@@ -137,10 +125,6 @@ class MetadataImage(NamedTuple):
     def config(self, resource_type: int, name: str) -> Mapping[str, str]:
         """Returns what was set for this resource itself, as text."""
         return self.configs.get(ConfigResource(resource_type, name), NO_CONFIGS)
-
-    @property
-    def metadata_version(self) -> int:
-        return self.features.get(METADATA_VERSION, 0)
 
     @property
     def active_brokers(self) -> Sequence[BrokerImage]:
@@ -163,7 +147,7 @@ def empty_image(cluster_id: str) -> MetadataImage:
         brokers={},
         configs=PersistentMap(),
         features={},
-        producer_ids=ProducerIds(),
+        producer_ids=ProducerIdsImage(),
     )
 
 

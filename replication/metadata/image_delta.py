@@ -7,6 +7,7 @@ of ten thousand partitions that arrives in ten thousand records is therefore bui
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
 from barnabas.protocol.stored.metadata_records import (
     BrokerRegistrationChangeRecord,
@@ -31,8 +32,7 @@ from barnabas.replication.metadata.image import (
     ImageChanges,
     MetadataImage,
     PartitionImage,
-    ProducerIds,
-    ResourceType,
+    ProducerIdsImage,
     TopicChange,
     TopicImage,
     broker_image_of,
@@ -63,7 +63,7 @@ class MetadataDelta:
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
-        self.producer_ids: ProducerIds = image.producer_ids
+        self.producer_ids: ProducerIdsImage = image.producer_ids
         self._topics: dict[Uuid, _Topic | None] = {}
         self._ids_by_name: dict[str, Uuid | None] = {}
         self._configs: dict[ConfigResource, dict[str, str]] = {}
@@ -151,7 +151,7 @@ class MetadataDelta:
 
     def _replay_producer_ids(self, record: ProducerIdsRecord) -> None:
         assert record.next_producer_id >= self.producer_ids.next_producer_id, "producer ids would be given out twice"
-        self.producer_ids = ProducerIds(record.broker_id, record.broker_epoch, record.next_producer_id)
+        self.producer_ids = ProducerIdsImage(record.broker_id, record.broker_epoch, record.next_producer_id)
 
     def _replay_nothing(self, record: MetadataRecord) -> None:
         """Ignores a record that means nothing to the image."""

@@ -5,7 +5,7 @@ it touches, so changing one entry of ten thousand copies some forty, whatever el
 Iteration is in the order of the keys: Python's hashes differ from process to process, and a run must be repeatable.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Generic, TypeVar, overload
 
 K = TypeVar("K", bound=Any)
@@ -70,7 +70,3 @@ class PersistentMap(Mapping[K, V], Generic[K, V]):
 
     def __repr__(self) -> str:
         return f"PersistentMap({dict(self.items())!r})"
-
-
-def persistent(entries: Iterable[tuple[K, V]]) -> PersistentMap[K, V]:
-    return PersistentMap[K, V]().updated(dict(entries))

@@ -42,7 +42,7 @@ from barnabas.replication.metadata.image import (
     BrokerImage,
     MetadataImage,
     PartitionImage,
-    ProducerIds,
+    ProducerIdsImage,
     TopicImage,
     empty_image,
 )
@@ -88,7 +88,7 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
     for (resource_type, resource_name), configs in image.configs.items():
         for name, value in sorted(configs.items()):
             yield ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=value)
-    if image.producer_ids != ProducerIds():
+    if image.producer_ids != ProducerIdsImage():
         yield ProducerIdsRecord(**image.producer_ids._asdict())
 
 

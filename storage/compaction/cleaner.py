@@ -33,43 +33,6 @@ _NOT_THE_DISK = (None, errno.ENOENT, *FULL_DISK)
 """Among the reasons of a failure: segments that were deleted meanwhile, and no room for new ones."""
 
 
-class CleanerStats:
-    """What the cleaner has done since the start."""
-
-    __slots__ = (
-        "bytes_after",
-        "bytes_before",
-        "elapsed_ms",
-        "failures",
-        "last_run",
-        "map_use_max",
-        "records_after",
-        "records_before",
-        "runs",
-    )
-
-    def __init__(self) -> None:
-        self.runs = 0
-        self.failures = 0
-        self.elapsed_ms = 0
-        self.records_before = 0
-        self.records_after = 0
-        self.bytes_before = 0
-        self.bytes_after = 0
-        self.map_use_max = 0.0
-        self.last_run: tuple[TopicPartition, CompactionStats] | None = None
-
-    def add(self, topic_partition: TopicPartition, run: "CompactionStats", elapsed_ms: int) -> None:
-        self.runs += 1
-        self.elapsed_ms += elapsed_ms
-        self.records_before += run.records_before
-        self.records_after += run.records_after
-        self.bytes_before += run.bytes_before
-        self.bytes_after += run.bytes_after
-        self.map_use_max = max(self.map_use_max, run.map_use)
-        self.last_run = topic_partition, run
-
-
 class _Run:
     """One log, one pass."""
 
@@ -104,7 +67,8 @@ class Cleaner:
         self._timer: Timer | None = None
         self._rests_until_ms = 0
         self._is_closed = False
-        self.stats = CleanerStats()
+        self.runs = 0
+        self.failures = 0
         self.uncleanable: dict[TopicPartition, str] = {}
         """Why each of them cannot be compacted."""
 
@@ -216,7 +180,7 @@ class Cleaner:
     def _finish(self, run: _Run, stats: "CompactionStats") -> None:
         log = run.log
         elapsed_ms = self._clock.now_ms() - run.started_ms
-        self.stats.add(log.topic_partition, stats, elapsed_ms)
+        self.runs += 1
         self._tell(log, stats, elapsed_ms)
         written = log.log_dir.set_cleaner_offset(log.topic_partition, stats.end_offset)
         written.when_done(lambda _: self._end(run))
@@ -248,7 +212,7 @@ class Cleaner:
     def _fail(self, run: _Run, error: Exception) -> None:
         from barnabas.storage.compaction.job import CompactionFailed
 
-        self.stats.failures += 1
+        self.failures += 1
         log, name = run.log, str(run.log.topic_partition)
         if isinstance(error, CompactionFailed) and error.is_corrupt:
             self.uncleanable[log.topic_partition] = str(error)

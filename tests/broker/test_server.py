@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from barnabas.broker.server import StopFailed, StorageLost
+from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.errors import ErrorCode, InvalidConfig
 from barnabas.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from barnabas.replication.metadata.image import ResourceType
 from barnabas.storage.flush_plan import FlushPlan
 from barnabas.storage.log_dir import LogDir
 from barnabas.testing import Broker

@@ -3,13 +3,14 @@ from typing import TypeAlias
 
 import pytest
 
+from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages import alter_configs as legacy
 from barnabas.protocol.messages import incremental_alter_configs as incremental
 from barnabas.protocol.stored.metadata_records import ConfigRecord
 from barnabas.replication.controller.configuration_control import ConfigOperation
 from barnabas.replication.controller.decision import Decision
-from barnabas.replication.metadata.image import MetadataImage, ResourceType
+from barnabas.replication.metadata.image import MetadataImage
 from barnabas.replication.metadata.image_delta import replayed
 from tests.replication.clusters import cluster, decided, new_topic, with_topics
 

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
 from barnabas.protocol.stored.metadata_records import (
     BrokerRegistrationChangeRecord,
@@ -19,7 +20,7 @@ from barnabas.protocol.stored.metadata_records import (
     UnregisterBrokerRecord,
 )
 from barnabas.protocol.types import Uuid
-from barnabas.replication.metadata.image import ConfigResource, MetadataImage, ProducerIds, ResourceType, empty_image
+from barnabas.replication.metadata.image import ConfigResource, MetadataImage, ProducerIdsImage, empty_image
 from barnabas.replication.metadata.image_delta import MetadataDelta, replayed
 from tests.replication.clusters import cluster, new_topic, partition_of, topic_of, uuid, with_topics
 
@@ -154,7 +155,7 @@ def test_features_of_level_zero_are_gone() -> None:
 
 def test_producer_ids_only_go_up() -> None:
     image = replayed(cluster(1), [ProducerIdsRecord(broker_id=1, broker_epoch=4, next_producer_id=1000)])
-    assert image.producer_ids == ProducerIds(1, 4, 1000)
+    assert image.producer_ids == ProducerIdsImage(1, 4, 1000)
     with pytest.raises(AssertionError, match="twice"):
         replayed(image, [ProducerIdsRecord(broker_id=1, broker_epoch=4, next_producer_id=999)])
 

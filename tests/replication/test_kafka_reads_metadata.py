@@ -13,7 +13,7 @@ from barnabas.protocol.messages.create_topics import CreateTopicsRequest
 from barnabas.replication.metadata.snapshots import list_snapshots
 from tests.kafka_jars import run_java
 from tests.replication.clusters import new_topic, registration
-from tests.replication.seams import Quorum, check_kept
+from tests.replication.quorums import Quorum, check_kept
 
 
 def dumped(path: str) -> str:

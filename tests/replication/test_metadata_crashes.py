@@ -13,7 +13,7 @@ from barnabas.replication.controller.cluster_control import bootstrap_records
 from barnabas.replication.metadata.image import MetadataImage, empty_image
 from barnabas.replication.metadata.image_delta import replayed
 from tests.replication.clusters import CLUSTER_ID, uuid
-from tests.replication.seams import Quorum
+from tests.replication.quorums import Quorum
 from tests.simulation.files import Crash, SimulatedFiles
 from tests.simulation.world import World
 

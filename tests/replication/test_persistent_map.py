@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.replication.metadata.persistent_map import PersistentMap, persistent
+from barnabas.replication.metadata.persistent_map import PersistentMap
 
 CHANGES = st.dictionaries(st.text(max_size=3), st.none() | st.integers())
 
@@ -24,18 +24,18 @@ def test_it_behaves_as_a_dict_and_leaves_every_older_map_as_it_was(batches: list
 
 def test_maps_with_the_same_entries_are_equal_whatever_their_history() -> None:
     grown = PersistentMap[str, int]().updated({"a": 1}).updated({"b": 2, "c": 3}).updated({"c": None})
-    assert grown == persistent([("b", 2), ("a", 1)])
+    assert grown == PersistentMap[str, int]().updated({"b": 2, "a": 1})
     assert grown.get("c") is None
     assert grown.get("c", 5) == 5
 
 
 def test_an_update_without_changes_is_the_same_map() -> None:
-    mapping = persistent([("a", 1)])
+    mapping = PersistentMap[str, int]().updated({"a": 1})
     assert mapping.updated({}) is mapping
 
 
 def test_one_change_among_ten_thousand_copies_one_bucket() -> None:
-    before = persistent((f"topic-{number}", number) for number in range(10_000))
+    before = PersistentMap[str, int]().updated({f"topic-{number}": number for number in range(10_000)})
     after = before.updated({"topic-77": -1})
     changed = [index for index, bucket in enumerate(after._buckets) if bucket is not before._buckets[index]]
     assert len(changed) == 1

@@ -20,7 +20,7 @@ from barnabas.protocol.stored.metadata_records import (
 from barnabas.replication.metadata.batches import record_batches
 from barnabas.replication.metadata.snapshots import list_snapshots
 from tests.replication.clusters import new_topic, registration, uuid
-from tests.replication.seams import Quorum, error_code, log_text
+from tests.replication.quorums import Quorum, error_code, log_text
 
 FILES = OsFiles()
 
@@ -58,7 +58,7 @@ def test_a_new_cluster_begins_with_its_leader_and_its_metadata_version(start: St
     quorum = start().lead()
     assert log_text(quorum) == [(0, 3, 1, True), (3, 2, 1, False)]
     image = quorum.image
-    assert (image.epoch, image.controller_id, image.metadata_version, image.end_offset) == (1, 1, 30, 5)
+    assert (image.epoch, image.controller_id, image.features["metadata.version"], image.end_offset) == (1, 1, 30, 5)
 
 
 def test_every_start_is_a_new_epoch_and_finds_what_was_committed(start: Start) -> None:

@@ -92,7 +92,7 @@ class SimulatedLoop:
         self.is_dead = False
         self.expects_more = False
 
-    # The clock
+    # ---- the clock
 
     def now_ms(self) -> int:
         return self._wall_clock.now_ms()
@@ -120,7 +120,7 @@ class SimulatedLoop:
         if not self._is_in_turn:
             self._wake(self.scheduler.now_us)
 
-    # What others bring
+    # ---- what others bring
 
     def call_from_thread(self, callback: Callback, *args: Any) -> None:
         if not self.is_dead:
@@ -148,7 +148,7 @@ class SimulatedLoop:
             if timer.loop is not None
         )
 
-    # The life of the process
+    # ---- the life of the process
 
     def pause(self) -> None:
         """The process stands still. Bytes still arrive, what the kernel was asked to do is still done."""
@@ -167,7 +167,7 @@ class SimulatedLoop:
         self._from_threads.clear()
         self._maybe_ready.clear()
 
-    # Turns
+    # ---- turns
 
     def _wake_up(self) -> None:
         """A process that sleeps takes a moment to wake up; more may happen meanwhile."""

@@ -256,7 +256,7 @@ def simulate(seed: int) -> int:
                 run.manager.close()
         except Crash:
             pass
-        runs += run.manager.cleaner.stats.runs
+        runs += run.manager.cleaner.runs
         if run.random.random() < 0.5:
             run.machine.kill()
         else:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from random import Random
 
 from barnabas.base.environment import Environment
-from barnabas.storage.compaction.inline_compactor import WorkerCompactor
+from tests.inline_compactor import InlineCompactor
 from tests.simulation.files import SimulatedFiles
 from tests.simulation.loop import SimulatedLoop, WallClock
 from tests.simulation.net.network import LOCAL, Latency, ProcessNetwork, SimulatedNetwork
@@ -98,7 +98,7 @@ class Process:
             workers=self.workers,
             random=world.random(life, "entropy"),
             report=self.report,
-            compactor=WorkerCompactor(machine.files, self.compaction_workers),
+            compactor=InlineCompactor(machine.files, self.compaction_workers),
         )
 
     def end(self, *, is_power_cut: bool) -> None:

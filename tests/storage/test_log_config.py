@@ -5,7 +5,7 @@ import pytest
 from barnabas.base.config_def import ConfigType, text_of
 from barnabas.protocol.errors import InvalidConfig
 from barnabas.storage.log_config import LONG_MAX, LogConfig
-from tests.kafka_config_probe import accepted_by_kafka, ask_kafka, hexed, text_of_hex
+from tests.kafka_config_probe import accepted_by_kafka, ask_kafka, hexed, is_accepted, text_of_hex
 
 KAFKA_KEYS = {name: key for name, key in LogConfig.KEYS.items() if not name.startswith("barnabas.")}
 
@@ -98,19 +98,11 @@ RULES = [
 
 @pytest.mark.parametrize(("texts", "expected"), RULES)
 def test_rules_between_keys(texts: dict[str, str], expected: bool) -> None:
-    assert _is_accepted(texts) == expected
+    assert is_accepted(LogConfig.parse, texts) == expected
 
 
 def test_rules_between_keys_are_kafkas() -> None:
     assert accepted_by_kafka("topic", [texts for texts, _ in RULES]) == [expected for _, expected in RULES]
-
-
-def _is_accepted(texts: dict[str, str]) -> bool:
-    try:
-        LogConfig.parse(texts)
-    except InvalidConfig:
-        return False
-    return True
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,11 @@ import pytest
 
 from barnabas.broker.config.alter import refusals
 from barnabas.broker.config.broker_config import BrokerConfig
+from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.stored.metadata_records import ConfigRecord
 from barnabas.replication.controller.configuration_control import Alteration, ConfigOperation, Entry
-from barnabas.replication.metadata.image import ConfigResource, ResourceType
+from barnabas.replication.metadata.image import ConfigResource
 from barnabas.replication.metadata.image_delta import replayed
 from tests.replication.clusters import cluster
 

@@ -10,7 +10,7 @@ from barnabas.base.properties import parse_properties
 from barnabas.broker.config.broker_config import BrokerConfig, BrokerProperties, without_effect
 from barnabas.broker.config.ignored_keys import ignored_keys
 from barnabas.protocol.errors import InvalidConfig
-from tests.kafka_config_probe import accepted_by_kafka, ask_kafka, hexed, text_of_hex
+from tests.kafka_config_probe import accepted_by_kafka, ask_kafka, hexed, is_accepted, text_of_hex
 
 OURS = {name for name in BrokerConfig.KEYS if name.startswith("barnabas.")}
 
@@ -170,19 +170,11 @@ RULES = [
 
 @pytest.mark.parametrize(("texts", "expected", "_kafka"), RULES)
 def test_the_rules_between_keys(texts: dict[str, str], expected: bool, _kafka: bool) -> None:
-    assert _is_accepted(texts) == expected
+    assert is_accepted(BrokerConfig.parse, texts) == expected
 
 
 def test_the_rules_between_keys_are_kafkas_but_for_the_named_exceptions() -> None:
     assert accepted_by_kafka("broker", [texts for texts, _, _ in RULES]) == [kafka for _, _, kafka in RULES]
-
-
-def _is_accepted(texts: dict[str, str]) -> bool:
-    try:
-        BrokerConfig.parse(texts)
-    except InvalidConfig:
-        return False
-    return True
 
 
 @pytest.mark.parametrize(

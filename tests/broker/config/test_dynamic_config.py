@@ -1,7 +1,8 @@
 from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.config.dynamic_config import DynamicConfig
+from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.stored.metadata_records import ConfigRecord
-from barnabas.replication.metadata.image import ImageChanges, MetadataImage, ResourceType
+from barnabas.replication.metadata.image import ImageChanges, MetadataImage
 from barnabas.replication.metadata.image_delta import MetadataDelta
 from tests.fakes import FakeReport
 from tests.replication.clusters import cluster, new_topic, with_topics

@@ -5,7 +5,7 @@ import pytest
 from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.network.listeners import Listener, parse_listeners, parse_protocol_map
 from barnabas.protocol.errors import InvalidConfig
-from tests.kafka_config_probe import accepted_by_kafka
+from tests.kafka_config_probe import accepted_by_kafka, is_accepted
 
 PROTOCOLS = {"PLAINTEXT": "PLAINTEXT", "INSIDE": "PLAINTEXT", "SSL": "SSL", "SASL_SSL": "SASL_SSL"}
 
@@ -106,19 +106,11 @@ RULES = [
 @pytest.mark.parametrize(("texts", "expected", "_kafka"), RULES)
 def test_the_rules_between_listeners(texts: dict[str, str], expected: bool, _kafka: bool) -> None:
     base = {"listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"}
-    assert _is_accepted(base | texts) == expected
+    assert is_accepted(BrokerConfig.parse, base | texts) == expected
 
 
 def test_the_rules_between_listeners_are_kafkas_but_for_the_named_exceptions() -> None:
     assert accepted_by_kafka("broker", [texts for texts, _, _ in RULES]) == [kafka for _, _, kafka in RULES]
-
-
-def _is_accepted(texts: dict[str, str]) -> bool:
-    try:
-        BrokerConfig.parse(texts)
-    except InvalidConfig:
-        return False
-    return True
 
 
 def test_a_broker_listens_on_this_machine_alone_by_default() -> None:

@@ -56,7 +56,7 @@ class SimulatedNetwork:
             path = self._paths[source, target] = Path(*self._latency)
         return path
 
-    # Faults
+    # ---- faults
 
     def cut(self, source: str, target: str) -> None:
         """Nothing gets from one to the other; the way back is another one."""
@@ -78,7 +78,7 @@ class SimulatedNetwork:
             if path.is_cut:
                 self.heal(source, target)
 
-    # Connections
+    # ---- connections
 
     def connect(self, process: "ProcessNetwork", address: Address) -> SimulatedTransport:
         host = process.host

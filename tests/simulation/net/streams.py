@@ -118,7 +118,7 @@ class Stream:
         for _ in range(self._random.randrange(len(self._segments) + 1)):
             self._segments.pop()
 
-    # Between them
+    # ---- between them
 
     def stall(self, duration_ms: float) -> None:
         self._stalled_until_us = max(self._stalled_until_us, self._scheduler.now_us + int(duration_ms * MS))

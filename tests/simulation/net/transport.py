@@ -44,7 +44,7 @@ class SimulatedTransport:
         self._events = 0
         self._on_event: OnEvent | None = None
 
-    # What the process does
+    # ---- what the process does
 
     def receive_into(self, buffer: memoryview) -> int:
         self._check_usable()
@@ -123,7 +123,7 @@ class SimulatedTransport:
         self._loop.forget(self)
         self._on_gone(self, how)
 
-    # What happens to it
+    # ---- what happens to it
 
     def may_be_ready(self) -> None:
         if self._events:

@@ -62,7 +62,7 @@ class Faults:
     def _tell(self, who: str, what: str, *args: object) -> None:
         self.target.world.trace.tell(who, what, *args)
 
-    # Connections
+    # ---- connections
 
     def cut_connection(self, random: Random) -> None:
         connections = self.target.world.network.connections
@@ -89,7 +89,7 @@ class Faults:
         network.cut(source, target)
         self.later(random.choice((200, 3_000, 15_000)), random, lambda: network.heal(source, target))
 
-    # Processes
+    # ---- processes
 
     def kill(self, random: Random) -> None:
         self._down(random, self.target.broker.kill)

@@ -56,7 +56,7 @@ class Oracle:
                 model.acknowledged.clear()
                 model.forget_what_was_read()
 
-    # Producers
+    # ---- producers
 
     def producer_id_given(self, producer_id: int) -> None:
         assert producer_id not in self._producer_ids, f"producer id {producer_id} was given twice"
@@ -87,7 +87,7 @@ class Oracle:
         assert is_allowed, f"{partition} refused {producer}'s {numbers} with {code.name}, though nothing may be lost"
         self.partitions[partition].refused.update((producer, number) for number in numbers)
 
-    # Consumers
+    # ---- consumers
 
     def record_read(self, partition: TopicPartition, offset: int, value: bytes) -> None:
         """By one that reads every partition from its start, without leaving anything out."""
@@ -111,7 +111,7 @@ class Oracle:
                 missing[partition] = lost
         return missing
 
-    # Groups
+    # ---- groups
 
     def commit_acknowledged(self, group: str, partition: TopicPartition, offset: int, before: int) -> None:
         """`before` is what had been acknowledged when the commit was sent."""

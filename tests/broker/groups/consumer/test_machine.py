@@ -7,6 +7,7 @@ import pytest
 from barnabas.broker.coordinator.decision import Decision
 from barnabas.broker.groups.consumer.group import ConsumerGroup
 from barnabas.broker.groups.consumer.sessions import REBALANCE, SESSION
+from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.errors import ErrorCode, KafkaError, KafkaStorageError, NonEmptyGroup
 from barnabas.protocol.stored.group_record_serde import encode_key, encode_value
 from barnabas.protocol.stored.group_records import (
@@ -18,7 +19,7 @@ from barnabas.protocol.stored.group_records import (
     OffsetCommitValue,
     TopicPartitions,
 )
-from barnabas.replication.metadata.image import BrokerImage, ConfigResource, ResourceType
+from barnabas.replication.metadata.image import BrokerImage, ConfigResource
 from tests.broker.groups.consumer.client import (
     GROUP,
     Consumer,
@@ -132,9 +133,7 @@ def test_a_member_that_has_given_up_in_time_stays_however_late_that_is_committed
 
 
 @pytest.mark.parametrize("restart", [GroupHarness.restart, GroupHarness.crash])
-def test_after_a_restart_members_go_on_and_have_all_their_timers(
-    restart: Callable[[GroupHarness], None],
-) -> None:
+def test_after_a_restart_members_go_on_and_have_all_their_timers(restart: Callable[[GroupHarness], None]) -> None:
     harness, a, b = two_consumers()
     a.beat()
     before = harness.timer_keys()

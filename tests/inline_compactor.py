@@ -10,7 +10,7 @@ from barnabas.storage.compaction.cleaner import OnCleaned, OnDone
 from barnabas.storage.compaction.job import CleanedSegment, CompactionFailed, CompactionJob
 
 
-class WorkerCompactor:
+class InlineCompactor:
     """A step is one cleaned segment."""
 
     def __init__(self, files: Files, workers: Workers) -> None:
