@@ -38,7 +38,7 @@ class UpdateMode(Enum):
 
 
 class Validator:
-    """What a value must be; `rule` completes the sentence "it must be ..."."""
+    """A condition on a value; `rule` completes the sentence "it must be ..."."""
 
     __slots__ = ("accepts", "distinct", "rule")
 
@@ -273,7 +273,7 @@ def _integer_parser(bits: int) -> Callable[[str], int]:
 
 
 def _parse_double(text: str) -> float:
-    """As Java parses one, which may end in the letter of its type: 0.5f."""
+    """Parses a double as Java does: it may end in the letter of its type, as in 0.5f."""
     text = text.strip()
     if text[-1:] in ("d", "D", "f", "F") and text[-2:-1] in "0123456789.":
         text = text[:-1]

@@ -1,10 +1,10 @@
-"""Things that are due at some time, each under its key, behind one timer of the loop.
+"""Deadlines, each under its key, all served by one timer of the loop.
 
-- To move a deadline to a later time costs a dictionary lookup and a number: every heartbeat does it. The entry in the
+- Moving a deadline to a later time costs a lookup and an assignment: every heartbeat does it. The entry in the
   heap stays where it is, and is put in again when it comes up too early.
 - A deadline that moves to an earlier time leaves its old entry behind, which is dropped when it comes up.
-- The source of time is a parameter: the wall clock for what is stored with its time, the monotonic one for how long
-  somebody is waited for. A clock that is set right must not end a session.
+- The source of time is a parameter: the wall clock for times that are stored, the monotonic one for timeouts. A
+  correction of the wall clock must not end a session.
 """
 
 from collections.abc import Callable, Hashable
@@ -33,8 +33,8 @@ class Deadlines(Generic[K]):
     __slots__ = ("_by_key", "_clock", "_fire", "_heap", "_now_ms", "_timer", "_timer_ms")
 
     def __init__(self, clock: Clock, now_ms: Callable[[], int], fire: Callable[[K, int, int], None]) -> None:
-        """`now_ms` is `clock.now_ms` or `clock.monotonic_ms`. `fire(key, due_ms, now_ms)` is called for everything that
-        is due, and may set other deadlines."""
+        """Calls `fire(key, due_ms, now_ms)` for everything that is due; it may set other deadlines. `now_ms` is
+        `clock.now_ms` or `clock.monotonic_ms`."""
         self._clock = clock
         self._now_ms = now_ms
         self._fire = fire
@@ -63,7 +63,7 @@ class Deadlines(Generic[K]):
         deadline.due_ms = due_ms
 
     def cancel(self, key: K) -> None:
-        """Does nothing if there is no such deadline."""
+        """Cancels the deadline of this key. Does nothing if there is none."""
         self._by_key.pop(key, None)
 
     def clear(self) -> None:

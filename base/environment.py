@@ -22,12 +22,12 @@ class Clock(Protocol):
     """Wall-clock time for what is stored, and timers for what must happen later, on the loop's thread."""
 
     expects_more: bool
-    """A hint from those who receive: small requests came, and their senders may well send the next ones at once."""
+    """A hint from the receiving side: small requests came, and their senders may send the next ones at once."""
 
     def now_ms(self) -> int: ...
 
     def monotonic_ms(self) -> int:
-        """Returns a time that never jumps when the wall clock is set: for how long something takes."""
+        """Returns a time that never jumps when the wall clock is set, to measure durations."""
         ...
 
     def call_later(self, delay_ms: float, callback: Callable[..., None], *args: Any) -> Timer: ...
@@ -35,7 +35,7 @@ class Clock(Protocol):
     def call_soon(self, callback: Callable[..., None], *args: Any) -> None: ...
 
     def call_when_idle(self, callback: Callable[..., None], *args: Any) -> None:
-        """Calls soon, but after the requests that are at hand already, unless these do not end."""
+        """Calls soon, but after the requests that are already at hand, unless they keep coming."""
         ...
 
 

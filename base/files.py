@@ -70,15 +70,15 @@ class Files(Protocol):
     def makedirs(self, path: str) -> None: ...
 
     def rename(self, source: str, target: str) -> None:
-        """Replaces the target if there is one."""
+        """Renames the file; replaces the target if there is one."""
         ...
 
     def remove(self, path: str) -> None:
-        """Removes it. It is no error if it is gone already."""
+        """Removes the file. Does nothing if it is gone already."""
         ...
 
     def rmtree(self, path: str) -> None:
-        """Removes it. It is no error if it is gone already."""
+        """Removes the directory and everything in it. Does nothing if it is gone already."""
         ...
 
     def sync_dir(self, path: str) -> None: ...
@@ -129,7 +129,7 @@ def write_file(files: Files, path: str, data: Buffer, *, sync: bool) -> None:
 
 
 def replace_file(files: Files, path: str, data: Buffer) -> None:
-    """Replaces the file: it holds its old bytes or all of these, even after a power cut, and these once this
+    """Replaces the file: even after a power cut it holds either its old bytes or all of `data`, and `data` once this
     returns."""
     temporary = path + TEMPORARY_SUFFIX
     write_file(files, temporary, data, sync=True)
@@ -138,7 +138,7 @@ def replace_file(files: Files, path: str, data: Buffer) -> None:
 
 
 def make_durable_dir(files: Files, path: str) -> None:
-    """Creates the directory and those above it that are missing, under names that a power cut does not take."""
+    """Creates the directory and its missing parents, with names that survive a power cut."""
     parent = os.path.dirname(path)
     if parent and not files.exists(parent):
         make_durable_dir(files, parent)

@@ -6,8 +6,8 @@ Rules:
   means that the connection is broken.
 - `watch` says which events the owner can use. The owner is called again as long as an event holds (level-triggered),
   and never from inside a call of its own.
-- A transport of `connect` is usable at once. Its first WRITE event says that the connection stands, or that it failed:
-  then the next call raises the reason.
+- A transport of `connect` is usable at once. Its first WRITE event says that the connection is established, or that it
+  failed: then the next call raises the reason.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,11 +55,11 @@ class Transport(Protocol):
         ...
 
     def watch(self, events: int, on_event: OnEvent) -> None:
-        """Calls `on_event` from now on with READ, WRITE or both, of those named here; 0 stops it."""
+        """Calls `on_event` from now on with READ, WRITE or both, as far as `events` names them; 0 stops it."""
         ...
 
     def close(self) -> None:
-        """Gives the connection up. Nobody is called any more; a second call does nothing."""
+        """Closes the connection. No callback follows; a second call does nothing."""
         ...
 
 
@@ -80,13 +80,13 @@ class ServerSocket(Protocol):
     def accept(self, on_transport: Callable[[Transport], None]) -> None: ...
 
     def close(self) -> None:
-        """Refuses connections from now on; those that were accepted live on."""
+        """Refuses connections from now on; those already accepted stay open."""
         ...
 
 
 class Network(Protocol):
     def bind(self, host: str, port: int, options: SocketOptions) -> ServerSocket:
-        """Raises OSError if the address cannot be had."""
+        """Binds the address. Raises OSError if that is not possible."""
         ...
 
     def connect(self, address: Address) -> Transport: ...

@@ -1,4 +1,4 @@
-"""Who sends a request, as far as authentication knows."""
+"""The sender of a request, as far as authentication knows it."""
 
 from typing import NamedTuple
 

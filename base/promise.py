@@ -10,7 +10,7 @@ U = TypeVar("U")
 
 
 class Promise(Generic[T]):
-    """Is resolved or failed once, on the loop's thread, and then calls the one that waits for it.
+    """A value that comes later. It is resolved or failed once, on the loop's thread, and then calls its one callback.
 
     `abandon` says that nobody waits any more: a client that went away must not leave a ghost in the purgatory.
     """
@@ -22,7 +22,7 @@ class Promise(Generic[T]):
     def __init__(self, on_abandoned: Callable[[], None] | None = None) -> None:
         self.done = False
         self.error: Exception | None = None
-        """Set if there will be no value. What reaches a client is a KafkaError, or a bug of ours."""
+        """Set if there will be no value. An error that reaches a client is a KafkaError, or a bug of ours."""
         self._callback: Callable[[Promise[T]], None] | None = None
         self._on_abandoned = on_abandoned
 
@@ -48,7 +48,7 @@ class Promise(Generic[T]):
             self._callback = callback
 
     def map(self, function: Callable[[T], U]) -> "Promise[U]":
-        """A promise of what `function` makes of the value."""
+        """Returns a promise of what `function` returns for the value."""
         mapped: Promise[U] = Promise(self.abandon)
 
         def settle(kept: Promise[T]) -> None:
@@ -56,7 +56,7 @@ class Promise(Generic[T]):
                 return mapped.fail(kept.error)
             try:
                 value = function(kept.value)
-            except Exception as error:  # it is ours, not that of the one who keeps the promise
+            except Exception as error:  # it belongs to `function`, not to the caller of `resolve`
                 return mapped.fail(error)
             mapped.resolve(value)
 
@@ -64,7 +64,7 @@ class Promise(Generic[T]):
         return mapped
 
     def or_else(self, function: Callable[[KafkaError], T]) -> "Promise[T]":
-        """Returns a promise that is kept with what `function` makes of an error that a client can be answered with."""
+        """Returns a promise of the value, or of what `function` returns for a KafkaError, which a client may see."""
         kept_anyhow: Promise[T] = Promise(self.abandon)
 
         def settle(kept: Promise[T]) -> None:
@@ -98,7 +98,7 @@ def failed(error: Exception) -> Promise[T]:
 
 
 def all_of(promises: Sequence[Promise[T]]) -> Promise[list[T]]:
-    """A promise of every value, in order; failed with the first error once all are settled."""
+    """Returns a promise of every value, in order; it fails with the first error once all are settled."""
 
     def abandon() -> None:
         for promise in promises:

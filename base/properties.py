@@ -2,7 +2,7 @@
 
 - A line that opens with # or ! is a comment; a backslash at a line's end continues it, without the indent of the next.
 - The key ends at the first unescaped =, : or blank; the value is the rest of the line, trailing blanks included.
-- Of equal keys the last wins.
+- The last of equal keys wins.
 """
 
 from collections.abc import Iterator

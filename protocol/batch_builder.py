@@ -36,9 +36,9 @@ def build_batch(
     transactional: bool = False,
     control: bool = False,
 ) -> bytearray:
-    """One batch of (key, value, headers, timestamp) with consecutive offsets.
+    """Returns one batch of (key, value, headers, timestamp) with consecutive offsets.
 
-    With `log_append_time` the batch is of that timestamp type and readers see this time on every record.
+    With `log_append_time` the batch has that timestamp type, and readers see this time on every record.
     """
     data, timestamps = _encode_records(records)
     assert timestamps, "a batch holds at least one record"
@@ -107,7 +107,7 @@ def build_control_batch(
     producer_epoch: int = NO_PRODUCER_EPOCH,
     transactional: bool = False,
 ) -> bytearray:
-    """One control batch of (type, value); what the value means is its type's affair."""
+    """Returns one control batch of (type, value); the type decides what the value means."""
     records = [NewRecord(CONTROL_KEY.pack(0, control_type), value, (), timestamp) for control_type, value in controls]
     return build_batch(
         records,

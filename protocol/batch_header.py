@@ -3,7 +3,7 @@
 Rules:
 - The hot path touches headers only: nothing here looks at a record.
 - The CRC-32C covers a batch from its attributes to its end: base offset and partition leader epoch are patched freely.
-- Bytes come from strangers: what is no batch raises `ProtocolError`: it cannot even be cut out of the stream.
+- Bytes come from strangers. Those that are no batch raise `ProtocolError`: they cannot even be cut out of the stream.
 - `batch` is a buffer that starts at a batch; functions that take one need it whole.
 """
 
@@ -28,7 +28,7 @@ MAGIC_AT = 16
 CRC_AT = 17
 ATTRIBUTES_AT = 21
 ATTRIBUTES_LOW_BYTE_AT = 22
-"""Where every attribute is that has a meaning so far."""
+"""The place of all attributes that have a meaning so far."""
 _MAX_TIMESTAMP_AT = 35
 
 MAGIC = 2
@@ -36,7 +36,7 @@ HEADER_BYTES = 61
 LOG_OVERHEAD = 12
 """Base offset and batch length, which batch_length does not count."""
 CRC_COVERS_FROM = ATTRIBUTES_AT
-"""The attributes, and all behind them."""
+"""The attributes, and everything after them."""
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
@@ -112,17 +112,17 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When compaction may drop the batch's tombstones and markers (KIP-534), in the base timestamp's place."""
+        """Returns when compaction may drop tombstones and markers (KIP-534). It takes the base timestamp's place."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
-    """Sequences run from 0 to 2**31 - 1 and then from 0 again."""
+    """Returns the sequence that is `increment` later: after 2**31 - 1 comes 0."""
     return (sequence + increment) & _INT32_MAX
 
 
 unpack_header = HEADER.unpack_from
-"""The fields of the header, as a plain tuple, for those who look at most of them."""
+"""The fields of the header, as a plain tuple, for callers that need most of them."""
 
 
 def new_header(fields: tuple[Any, ...]) -> BatchHeader:
@@ -130,7 +130,7 @@ def new_header(fields: tuple[Any, ...]) -> BatchHeader:
 
 
 def header_at(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header as it stands there: only its presence is checked, not its sense."""
+    """Returns the header at `position`. Checks only that it is all there, not that it makes sense."""
     try:
         return _tuple_new(BatchHeader, unpack_header(buffer, position))
     except struct.error:
@@ -138,7 +138,7 @@ def header_at(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of every whole batch; stops before a tail that is not whole."""
+    """Yields position and header of every whole batch; stops before a tail that is not whole."""
     end = len(buffer)
     header_end_max = end - HEADER_BYTES
     while position <= header_end_max:
@@ -153,7 +153,7 @@ def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Batch
 
 
 def crc_of(batch: memoryview) -> int:
-    """The CRC-32C that the batch, and nothing behind it in the view, should carry."""
+    """Returns the CRC-32C that the batch should carry; the view holds the batch and nothing after it."""
     return crc32c(batch[CRC_COVERS_FROM:])
 
 
@@ -167,7 +167,7 @@ def set_header(batch: memoryview | bytearray, header: BatchHeader) -> None:
 
 
 def set_max_timestamp(batch: memoryview, timestamp_type_log_append_time: bool, max_timestamp: int) -> None:
-    """Sets the timestamp type too, and the CRC over both; the view holds the batch and nothing behind it."""
+    """Sets the timestamp, its type and the CRC over both; the view holds the batch and nothing after it."""
     (attributes,) = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_AT)
     attributes &= ~LOG_APPEND_TIME_FLAG
     if timestamp_type_log_append_time:

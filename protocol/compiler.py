@@ -17,9 +17,9 @@ FORMATS = {"bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", 
 
 
 MAX_ELEMENTS = 1_000_000
-"""In all arrays of a message together; since version 4.4 Kafka allows as many in each. An element of two bytes becomes
-an object of a hundred: without bounds a hostile frame would take forty times its size and hold up everybody else while
-it is decoded."""
+"""The limit for all arrays of a message together; since version 4.4 Kafka allows as many in each. An element of two
+bytes becomes an object of a hundred: without a limit a hostile frame would take forty times its size and hold up
+everybody else while it is decoded."""
 
 
 def compile_init(cls: Any) -> Callable[..., None]:
@@ -78,7 +78,7 @@ class _Source:
         self.lines.append(" " * self.indent + source)
 
     def block(self, head: str) -> "_Source":
-        """For a `with`: the lines written inside it are one deeper."""
+        """Writes `head`. Lines written in a `with` of the result are one deeper."""
         self.line(head)
         return self
 
@@ -89,7 +89,7 @@ class _Source:
         self.indent -= 1
 
     def constant(self, value: Any) -> str:
-        """How the source refers to a value."""
+        """Returns how the source refers to a value."""
         if value is None or type(value) in (bool, int):
             return repr(value)
         name = f"c{len(self.scope)}"
@@ -97,14 +97,14 @@ class _Source:
         return name
 
     def call(self, method: str, formats: str) -> str:
-        """The name of a method of the `struct` with these formats."""
+        """Returns the name of a method of the `struct` with these formats."""
         name = f"{method}_{formats}".replace("?", "o")
         if name not in self.scope:
             self.scope[name] = getattr(Struct(">" + formats), method)
         return name
 
     def calls(self, method: str, code: str) -> str:
-        """The name of a tuple: at n stands the method for n of these."""
+        """Returns the name of a tuple whose item n is the method for n of these."""
         name = f"{method}_n_{code}".replace("?", "o")
         if name not in self.scope:
             self.scope[name] = tuple(getattr(Struct(">" + code * n), method) for n in range(SHORT_ARRAY))
@@ -171,7 +171,7 @@ class _DecoderSource(_Source):
         return self.line(f"else: {target} = None")
 
     def variable(self, field: Field, target: str, depth: int) -> None:
-        """A field that begins with its length; a negative one is null, and a compact one is one more than that."""
+        """Reads a field that begins with its length. A negative length means null; a compact one is stored plus one."""
         self.run.append(("n", self.length_format(field.kind)))
         self.flush()
         if self.flexible:
@@ -230,7 +230,7 @@ class _DecoderSource(_Source):
             self.line("if p > end: raise Malformed('a tagged field beyond the end')")
 
     def min_bytes(self, of: Any) -> int:
-        """The fewest bytes an element of an array can take: what bounds a count that a stranger wrote."""
+        """Returns the fewest bytes an element of an array can take. They bound a count that a stranger wrote."""
         if not isinstance(of, Field):
             return max(1, sum(map(self.min_bytes, self.plain_fields(of))) + self.flexible)
         if of.kind == "struct":
@@ -239,7 +239,7 @@ class _DecoderSource(_Source):
 
 
 class _EncoderSource(_Source):
-    """Lengths and counts are put together in `n`; as compact ones they are one more than the length, and null is 0."""
+    """Lengths and counts are computed in `n`; compact ones are one more than the length, and null is 0."""
 
     def struct(self, cls: Any, m: str, depth: int) -> None:
         for field in self.plain_fields(cls):
@@ -290,7 +290,7 @@ class _EncoderSource(_Source):
             self.text_or_bytes(field.kind, nullable)
 
     def length(self, kind: str) -> None:
-        """Puts the numbers that wait and the length in `n`."""
+        """Puts the pending numbers, then the length in `n`."""
         run, self.run = self.run, []
         if not self.flexible:
             self.line(self.put([*run, ("n", self.length_format(kind))]))

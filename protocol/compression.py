@@ -5,10 +5,10 @@ Rules:
 - Output is bounded before memory is taken: a size that the data declares is checked first, everything else is
   produced in chunks and counted. A compression bomb costs at most `max_bytes`, one chunk and the codec's own window,
   which is 8 MiB at most in lz4 and no larger than the output in zstd.
-- What is no valid stream of its codec raises `CorruptMessage`, whatever the library raises. A stream that would grow
+- A stream that its codec cannot read raises `CorruptMessage`, whatever the library raises. A stream that would grow
   above `max_bytes` raises it too, with the code MESSAGE_TOO_LARGE: the data may be sound, and a Java producer then
   splits its batch, where CORRUPT_MESSAGE would make it send the same bytes again.
-- What is written is what Java's readers take: snappy in xerial's framing, lz4 frames with independent blocks.
+- Output has the form that Java's readers take: snappy in xerial's framing, lz4 frames with independent blocks.
 """
 
 import struct
@@ -128,7 +128,7 @@ def _gzip_member(data: memoryview, position: int, output: _Output) -> int:
     """Decompresses the member at `position`; returns where it ends.
 
     Input is fed in pieces that start small, because zlib copies what is left of a piece when a member ends inside it:
-    many tiny members must not cost a copy of everything behind them each.
+    each of many tiny members would cost a copy of everything after it.
     """
     member = zlib.decompressobj(wbits=_GZIP_WBITS)
     piece_bytes = _GZIP_INPUT_BYTES_MIN
@@ -236,7 +236,7 @@ def _decompress_lz4(data: memoryview, max_bytes: int) -> bytes:
 
 
 def _lz4_frame(frame: Any, data: memoryview, output: _Output) -> int:
-    """Decompresses the frame that opens `data`; returns where it ends. Fed in pieces, for the reason gzip is."""
+    """Decompresses the frame that opens `data`; returns where it ends. Input is fed in pieces, as for gzip."""
     position = 0
     while not frame.eof:
         piece = data[position : position + _LZ4_INPUT_BYTES] if frame.needs_input else b""
@@ -274,7 +274,7 @@ def _decompress_zstd(data: memoryview, max_bytes: int) -> bytes:
 def _zstd_frame(zstandard: Any, decompressor: Any, data: memoryview, position: int, output: _Output) -> int:
     """Decompresses the frame at `position`; returns where it ends.
 
-    The library does not bound what comes out, so it is fed groups of blocks whose output is bounded by the format.
+    The library does not bound its output, so it is fed groups of blocks whose output is bounded by the format.
     """
     header = data[position : position + 18]
     parameters = zstandard.get_frame_parameters(header)

@@ -1,6 +1,6 @@
-"""What takes more than one expression to read or write: variable-length integers, tags, long strings and arrays.
+"""Values that take more than one expression to read or write: variable-length integers, tags, long strings and arrays.
 
-Truncated input raises IndexError or struct.error here; `schema.decode` makes a ProtocolError of either.
+Truncated input raises IndexError or struct.error here; `schema.decode` turns either into a ProtocolError.
 """
 
 import codecs
@@ -14,19 +14,19 @@ STRING_BYTES_MAX = 0x7FFF
 """Kafka's own limit, also where a compact length could say more."""
 
 TAGGED_FIELDS_MAX = 10_000
-"""In one struct, as Kafka since version 4.4."""
+"""The limit for one struct, as in Kafka since version 4.4."""
 
 SHORT_STRING = 64
-"""Strings of fewer bytes are read by a `struct` made beforehand, in half the time that slicing a view takes."""
+"""Strings of fewer bytes are read by a prepared `struct`, in half the time that slicing a view takes."""
 SHORT_ARRAY = 16
-"""So are arrays of fewer numbers, and they are written by one."""
+"""Arrays of fewer numbers are read and written by one too."""
 
 AS_JAVA_REPLACES = "barnabas.as-java-replaces"
-"""What is done with bytes that are no UTF-8."""
+"""The error handler for bytes that are no UTF-8."""
 
 
 def _replaced(error: UnicodeError) -> tuple[str, int]:
-    """As Python does it, but for half a surrogate pair, which is one letter to Java."""
+    """Replaces bytes as Python does, except for half a surrogate pair, which is one letter to Java."""
     assert isinstance(error, UnicodeDecodeError)
     start, end = error.start, error.end
     first, second, third = (*error.object[start : start + 3], 0, 0)[:3]
@@ -39,7 +39,7 @@ codecs.register_error(AS_JAVA_REPLACES, _replaced)
 
 
 def read_uvarint(buffer: memoryview, position: int) -> tuple[int, int]:
-    """The integer at `position`, and where it ends."""
+    """Returns the integer at `position`, and where it ends."""
     value = 0
     for shift in (0, 7, 14, 21, 28):
         byte = buffer[position]
@@ -60,7 +60,7 @@ def put_uvarint(out: bytearray, value: int) -> None:
 
 
 def read_tag_count(buffer: memoryview, position: int) -> tuple[int, int]:
-    """The number of tagged fields of a struct, and where the first begins."""
+    """Returns the number of tagged fields of a struct, and where the first begins."""
     count, position = read_uvarint(buffer, position)
     if count > TAGGED_FIELDS_MAX:
         raise ProtocolError(f"more than {TAGGED_FIELDS_MAX} tagged fields")
@@ -68,7 +68,7 @@ def read_tag_count(buffer: memoryview, position: int) -> tuple[int, int]:
 
 
 def skip_tags(buffer: memoryview, position: int) -> int:
-    """Where a section of tagged fields ends, none of which is known here."""
+    """Returns where a section of tagged fields ends, none of which is known here."""
     count, position = read_tag_count(buffer, position)
     for _ in range(count):
         _tag, position = read_uvarint(buffer, position)

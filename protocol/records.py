@@ -1,8 +1,8 @@
-"""The records of a RecordBatch v2, for those who need more than its header. `batch_builder.py` writes them.
+"""The records of a RecordBatch v2, for code that needs more than its header. `batch_builder.py` writes them.
 
 Rules:
-- Bytes come from strangers: what is no batch raises `ProtocolError` (it cannot even be cut out of the stream), what is
-  a batch but holds nonsense raises `CorruptMessage`. Nothing else escapes; memory is bounded by what the caller allows.
+- Bytes come from strangers. Those that are no batch raise `ProtocolError` (they cannot even be cut out of the stream);
+  a batch of nonsense raises `CorruptMessage`. Nothing else escapes; memory is bounded by what the caller allows.
 - `batch` is a buffer that starts at a batch; functions that take one need it whole.
 """
 
@@ -48,7 +48,7 @@ class Record(NamedTuple):
 
 
 class NewRecord(NamedTuple):
-    """What `build_batch` takes; any tuple of these four does."""
+    """The input of `build_batch`; any tuple of these four will do."""
 
     key: bytes | None
     value: bytes | None
@@ -67,7 +67,7 @@ class ControlType(IntEnum):
 
 
 def iter_records(batch: Buffer, *, max_decompressed_bytes: int) -> Iterator[Record]:
-    """The records in order. Nonsense may show only at the end: who must refuse a bad batch reads it whole first."""
+    """Yields the records in order. Nonsense may show only at the end: to refuse a bad batch, read it whole first."""
     header = header_at(batch)
     data = records_data(batch, header, max_decompressed_bytes)
     position = 0
@@ -88,9 +88,9 @@ def iter_records(batch: Buffer, *, max_decompressed_bytes: int) -> Iterator[Reco
 
 
 def has_null_key(batch: Buffer, max_decompressed_bytes: int) -> bool:
-    """Whether any record lacks a key, which compacted topics refuse. Reads no further than the key's length.
+    """Returns whether any record lacks a key, which compacted topics refuse. Reads no further than the key's length.
 
-    Varints of one byte, and offset deltas of two, are passed here: a call for each would take most of the time.
+    Varints of one byte, and offset deltas of two, are skipped here: a call for each would take most of the time.
     """
     header = header_at(batch)
     data = records_data(batch, header, max_decompressed_bytes)
@@ -120,7 +120,7 @@ def has_null_key(batch: Buffer, max_decompressed_bytes: int) -> bool:
 
 
 def records_data(batch: Buffer, header: BatchHeader, max_decompressed_bytes: int) -> bytes:
-    """The records' bytes, decompressed. Those that are not compressed are in memory already and need no bound."""
+    """Returns the records' bytes, decompressed. Bytes that are not compressed are in memory and need no bound."""
     if header.magic != MAGIC:
         raise CorruptMessage(f"magic {header.magic} instead of {MAGIC}")
     if not HEADER_BYTES <= header.size_bytes <= len(batch):
@@ -135,7 +135,7 @@ def records_data(batch: Buffer, header: BatchHeader, max_decompressed_bytes: int
 
 
 def record_extent(data: bytes, position: int) -> tuple[int, int]:
-    """Where the record at `position` ends, and where it begins behind its length."""
+    """Returns where the record at `position` ends, and where it begins after its length."""
     length, position = unsigned_varint(data, position, 32)
     end = position + (length >> 1)
     if length & 1 or end > len(data):
@@ -144,13 +144,13 @@ def record_extent(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _record_at(data: bytes, position: int, header: BatchHeader) -> tuple[int, Record, int]:
-    """Offset delta, record and the position behind it; IndexError if the data ends first.
+    """Returns offset delta, record and the position after it. Raises IndexError if the data ends first.
 
-    A slice beyond the data is cut short, but the position behind it is not, and then differs from the record's end.
+    A slice beyond the data is cut short, but the position after it is not, and then differs from the record's end.
     Varints of one byte, the most frequent ones, are read here: a call for each would double the time.
     """
     end, position = record_extent(data, position)
-    delta, position = unsigned_varint(data, position + 1, 64)  # behind the attributes, of which none is in use
+    delta, position = unsigned_varint(data, position + 1, 64)  # after the attributes, none of which is in use
     timestamp = header[8] if header[5] & LOG_APPEND_TIME_FLAG else _timestamp(header, delta)
     delta, position = unsigned_varint(data, position, 32)
     offset_delta = delta >> 1 ^ -(delta & 1)
@@ -204,7 +204,7 @@ def _headers(data: bytes, position: int) -> tuple[tuple[Header, ...], int]:
 
 
 def unsigned_varint(data: bytes, position: int, bits: int) -> tuple[int, int]:
-    """The varint at `position`, zigzag not undone: odd means negative. IndexError if the data ends first."""
+    """Returns the varint at `position`, with zigzag: odd means negative. Raises IndexError if the data ends first."""
     value = data[position]
     if value < 0x80:
         return value, position + 1

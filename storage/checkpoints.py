@@ -26,7 +26,7 @@ def encode_checkpoint(lines: Iterable[str]) -> bytes:
 
 
 def decode_checkpoint(data: bytes) -> list[list[str]]:
-    """The fields of each entry. An empty file is an empty checkpoint, as in Kafka."""
+    """Returns the fields of each entry. An empty file is an empty checkpoint, as in Kafka."""
     try:
         lines = data.decode().splitlines()
         if len(lines) < 2:

@@ -4,11 +4,11 @@ Rules:
 - The data come first. Then index files, snapshots and leader epochs of closed segments; the recovery point that is
   checkpointed stays below a segment until these are durable too. A full disk postpones them; it loses nothing.
 - Names come before removals: the file whose name carries the log end offset must be durable before the last segment
-  that could tell it otherwise is renamed. Segments are removed one by one, oldest first: after a crash those that came
+  that shows it otherwise is renamed. Segments are removed one by one, oldest first: after a crash those that came
   back are followed without a gap by those that stayed, and a gap always means loss. They are synced like any other
   before they go: one that came back torn would look as if the log ended there.
 - A failed fsync is never tried again: the kernel may have dropped the pages and would report success. The dir goes
-  offline. Only a plan that found no descriptor to open a file or a directory with is: it comes before the fsync.
+  offline. A plan that found no descriptor for a file or a directory is tried again: that comes before the fsync.
 """
 
 import errno
@@ -29,7 +29,7 @@ class SegmentSync(NamedTuple):
 
 
 class FlushPlan:
-    """What one flush does, fixed on the loop's thread and carried out in a worker."""
+    """The steps of one flush, fixed on the loop's thread and carried out in a worker."""
 
     __slots__ = (
         "_done",
@@ -61,13 +61,13 @@ class FlushPlan:
         """Producer snapshots, as many as `snapshots` says, then transaction indexes and leader epochs."""
         self.snapshots = 0
         self.metadata_path: str | None = None
-        """The log is new: its directory's name and this file must become durable with its first bytes."""
+        """Set if the log is new: its directory's name and this file must become durable with its first bytes."""
         self.deleted: list[tuple[str, ...]] = []
         """The files of deleted segments, oldest first."""
         self.postponed: OSError | None = None
 
     def run(self) -> None:
-        """Once: a second caller waits for the first. So a broker that stops takes over a plan no worker has begun."""
+        """Runs the plan once: a second caller waits for the first. A stopping broker runs what no worker has begun."""
         with self._lock:
             if not self._done:
                 self.sync_data()
@@ -78,7 +78,7 @@ class FlushPlan:
                 self._done = True
 
     def cancel(self) -> None:
-        """Waits if it is at work; if it is not, it never will be."""
+        """Waits for the plan if it is at work; otherwise it will never run."""
         with self._lock:
             self._done = True
 
@@ -87,7 +87,7 @@ class FlushPlan:
             sync.file.sync()
 
     def write_files(self, *, sync: bool) -> None:
-        """Beside the files they will replace; one that replaces nothing is not trusted before the plan is done."""
+        """Writes files beside those they replace. One that replaces none is not trusted before the plan is done."""
         try:
             for path, data, is_trusted in self._files_to_write():
                 if is_trusted or self._files.exists(path):
@@ -100,7 +100,7 @@ class FlushPlan:
             self.postponed = error
 
     def _files_to_write(self) -> Iterator[tuple[str, bytes, bool]]:
-        """Path, contents, and whether a start would believe the file as it stands there, whole or not."""
+        """Yields path, contents, and whether a start would trust the file as it stands there, whole or not."""
         for segment in self.sealed:
             for path, data in segment.index_files():
                 yield path, data, segment.is_trusted

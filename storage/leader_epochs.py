@@ -22,7 +22,7 @@ class LeaderEpochs:
         self._start_offsets = array("q")
         self.latest = NO_EPOCH
         self.is_dirty = False
-        """The file says something else."""
+        """The file does not hold this state."""
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "LeaderEpochs":
@@ -42,7 +42,7 @@ class LeaderEpochs:
         return list(zip(self._epochs, self._start_offsets))
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """The epoch begins here. What contradicts that, at the end of the list, was never committed and goes."""
+        """Begins the epoch here. Entries at the end that contradict it were never committed and are dropped."""
         if epoch < 0 or (epoch == self.latest and start_offset >= self._start_offsets[-1]):
             return
         while self._epochs and (self._epochs[-1] >= epoch or self._start_offsets[-1] >= start_offset):
@@ -80,7 +80,7 @@ class LeaderEpochs:
         return self._epochs[slot] if slot >= 0 else NO_EPOCH
 
     def end_offset_for(self, leader_epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest epoch not above the asked one, and where it ended; (-1, -1) if that is not known."""
+        """Returns the largest epoch not above this one, and where it ended; (-1, -1) if that is not known."""
         if leader_epoch == NO_EPOCH:
             return NO_EPOCH, NO_OFFSET
         if leader_epoch == self.latest:

@@ -6,7 +6,7 @@ Rules:
 - Record bytes are neither parsed nor copied: the header is read, base offset and leader epoch are patched in place.
 - A read returns a slice of the file: whole batches, at least one, never beyond `max_offset`.
 - `recovery_point`: everything below it is durable. `high_watermark`: everything below it is committed, it is on every
-  in-sync replica; whoever knows the replicas moves it. `last_stable_offset`: below it, every transaction is decided.
+  in-sync replica; the partition knows these and moves it. `last_stable_offset`: below it, every transaction is decided.
 - A full disk refuses the append and cuts off what it left; reads go on. Any other I/O error takes the log dir
   offline.
 
@@ -53,14 +53,14 @@ class AppendInfo(NamedTuple):
 
 
 class LogListener(Protocol):
-    """Hears of what happens to a log between two calls: the partition that uses it."""
+    """The partition that uses a log: it is called when something happens to the log between two calls."""
 
     def on_flushed(self) -> None:
-        """The recovery point has moved."""
+        """Is called when the recovery point has moved."""
         ...
 
     def on_flush_failed(self, error: KafkaStorageError) -> None:
-        """What was appended may never become durable."""
+        """Is called when appended records may never become durable."""
         ...
 
 
@@ -86,7 +86,7 @@ class Log(ReadableLog):
         self.log_end_offset = loaded.log_end_offset
         self.recovery_point = loaded.recovery_point
         self.high_watermark = loaded.log_end_offset
-        """What was found on the disk counts as committed until somebody who knows other replicas says otherwise."""
+        """Records found on disk count as committed until the partition, which knows other replicas, says otherwise."""
         self.producers = loaded.producers
         self.producers.on_high_watermark(self.high_watermark)
         self.leader_epochs = loaded.leader_epochs
@@ -113,7 +113,7 @@ class Log(ReadableLog):
     def append(self, batch: memoryview, leader_epoch: int, now_ms: int) -> AppendInfo:
         """Stores a client's batch after the last one. Patches it in place: the buffer then holds what the file holds.
 
-        Every request goes through here, so what can be said in one function is not said in five.
+        Every request goes through here, so it is one function instead of five.
         """
         if self.log_dir.error is not None or self.is_closed:
             self.check_available()
@@ -154,7 +154,7 @@ class Log(ReadableLog):
         return _new_info(AppendInfo, (base_offset, last_offset, log_append_time, self.log_start_offset, False))
 
     def append_as_coordinator(self, data: memoryview, leader_epoch: int, now_ms: int) -> AppendInfo:
-        """Stores what the broker itself has made: one batch or several, control batches too, all of them or none."""
+        """Stores batches that the broker itself built: one or several, control batches too, all of them or none."""
         assert data, "nothing to append"
         self.check_available()
         checked = check_batches(data)
@@ -187,10 +187,10 @@ class Log(ReadableLog):
         return AppendInfo(base_offset, next_offset - 1, log_append_time, self.log_start_offset, False)
 
     def append_as_follower(self, data: memoryview, now_ms: int) -> None:
-        """Stores batches as the leader has them, with its offsets and epochs, and nothing about them is changed.
+        """Stores batches as the leader has them, with its offsets and epochs: nothing about them is changed.
 
-        They are written at once, or once for every segment that they fill. Of those that a full disk refused the first
-        may be stored: the log end offset tells.
+        They are written at once, or once for every segment that they fill. If the disk is full, the first ones may
+        be stored: the log end offset shows it.
         """
         self.check_available()
         batches = check_leaders_batches(data, self.log_end_offset)
@@ -250,7 +250,7 @@ class Log(ReadableLog):
             self.producers.update(header, base_offset)
 
     def _add_aborted(self, transaction: CompletedTransaction) -> None:
-        """The row lies in memory and reaches its file at once; a disk that refuses it gets it when it is sealed."""
+        """Adds the row in memory and to its file; if the disk refuses it, it is written when the segment is sealed."""
         row, base_offset = self.producers.aborted_row(transaction), self.segments.active.base_offset
         self.aborted.add(base_offset, row)
         try:
@@ -277,7 +277,7 @@ class Log(ReadableLog):
     # ---- segments
 
     def roll(self, now_ms: int) -> None:
-        """Closes the active segment and begins the next, if there is anything in it."""
+        """Closes the active segment and begins the next, unless the active one is empty."""
         self.check_available()
         try:
             self._roll(now_ms)
@@ -313,7 +313,7 @@ class Log(ReadableLog):
         self.flusher.take_snapshot(self.producers)
 
     def start_at(self, offset: int) -> None:
-        """The log starts here from now on, wherever its first segment begins."""
+        """Moves the log start offset up to this one, wherever the first segment begins."""
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.leader_epochs.truncate_from_start(offset)
@@ -322,11 +322,11 @@ class Log(ReadableLog):
     # ---- removal
 
     def delete_records(self, offset: int) -> int:
-        """Moves the log start offset up to `offset`; what lies wholly below goes. Returns the log start offset."""
+        """Moves the log start offset up to `offset`; deletes segments wholly below it. Returns the log start offset."""
         return self.maintenance.delete_records(offset)
 
     def truncate_to(self, offset: int) -> None:
-        """Removes every batch that reaches to the offset or beyond it, for good, before it returns."""
+        """Removes every batch that reaches the offset or goes beyond it. All of that is durable when this returns."""
         from barnabas.storage.truncation import truncate_to  # only followers need it
 
         truncate_to(self, offset)
@@ -363,7 +363,7 @@ class Log(ReadableLog):
     # ---- the end
 
     def plan_of_close(self) -> FlushPlan | None:
-        """Returns what is left to be written, once what is at work is done. Nothing may be appended after it."""
+        """Returns the plan of what is left to write, after the work under way. Nothing may be appended after it."""
         if self.is_closed:
             return None
         self.compaction.cancel()

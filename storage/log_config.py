@@ -291,7 +291,7 @@ class LogConfig(Config):
     delete: bool
     is_log_append_time: bool
     trusts_headers: bool
-    """A client's batch is judged by its header alone if that has timestamps which fit."""
+    """A client's batch is judged by its header alone if the header's timestamps fit."""
     max_segment_ms: int
     """The age at which a segment must be closed: compaction's longest lag counts too."""
     syncs_every_append: bool

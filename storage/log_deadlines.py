@@ -15,7 +15,7 @@ class LogDeadlines:
 
     def __init__(self) -> None:
         self.are_settled = False
-        """No append can make anything due that has no time so far. Code that changes that clears this flag."""
+        """No append can add a deadline that is not set so far. Code that changes this clears the flag."""
         self.flush_ms = NEVER_MS
         self.retention_ms = NEVER_MS
         self.expiration_ms = NEVER_MS
@@ -33,7 +33,7 @@ class LogDeadlines:
         is_flushed: bool,
         has_producers: bool,
     ) -> None:
-        """Sets the time of what can be due but has none so far."""
+        """Sets each deadline that can come and is not set so far."""
         self.are_settled = not is_empty
         if self.flush_ms == NEVER_MS and not is_flushed and config.flush_ms != NO_FLUSH_MS:
             self.flush_ms = now_ms + config.flush_ms
@@ -43,7 +43,7 @@ class LogDeadlines:
             self.expiration_ms = now_ms + broker.producer_id_expiration_check_interval_ms
 
     def to_schedule(self) -> int | None:
-        """The deadline to ask for, if it is sooner than the one that was asked for."""
+        """Returns the deadline to ask for, if it is sooner than the one asked for before."""
         next_ms = min(self.flush_ms, self.retention_ms, self.expiration_ms, self.compaction_ms)
         if next_ms >= self.scheduled_ms:
             return None

@@ -37,13 +37,13 @@ _WARNING_MS = 1_000
 
 
 class LogDeadlines(Protocol):
-    """Where a log says when it wants to be looked at again."""
+    """The deadlines as a log sees them: it says when it wants to be looked at again."""
 
     def schedule(self, topic_partition: TopicPartition, deadline_ms: int) -> None: ...
 
 
 class CleanableLogs(Protocol):
-    """Where a log offers itself for compaction, or says that there is nothing to compact any more."""
+    """The cleaner as a log sees it: the log offers itself for compaction, or says that nothing is left to compact."""
 
     def offer(self, topic_partition: TopicPartition, dirty_ratio: float) -> None: ...
 
@@ -51,7 +51,7 @@ class CleanableLogs(Protocol):
 
 
 class SharedParts(NamedTuple):
-    """What all dirs of a broker have in common."""
+    """The parts that all dirs of a broker share."""
 
     environment: Environment
     config: LogManagerConfig
@@ -156,7 +156,7 @@ class LogDir:
 
     @property
     def free_bytes_min(self) -> int:
-        """The floor as it is configured, or what suits the file system: one of 64 MB cannot keep 64 MB free."""
+        """Returns the configured floor, or one that suits the file system: a disk of 64 MB cannot keep 64 MB free."""
         if self.limits.free_bytes_min != FREE_BYTES_MIN_BY_SIZE:
             return self.limits.free_bytes_min
         return min(_FREE_BYTES_MIN_MAX, self.files.total_bytes(self.path) // _FREE_PART_MIN)
@@ -220,8 +220,8 @@ class LogDir:
         return outcome
 
     def checkpoint_with(self, topic_partition: TopicPartition, recovery_point: int) -> "Checkpoint | None":
-        """Returns what must be written so that a start knows that everything below the offset was durable; None if it
-        is written already."""
+        """Returns the checkpoint by which a start knows that everything below the offset was durable; None if it is
+        written already."""
         if self._written.recovery_points.get(topic_partition, 0) >= recovery_point:
             return None
         if self.recovery_points.get(topic_partition, 0) < recovery_point:
@@ -229,8 +229,8 @@ class LogDir:
         return self._checkpoint()
 
     def truncate(self, topic_partition: TopicPartition, recovery_point: int, log_start_offset: int) -> None:
-        """Sets what is written about a log before it is cut, durably: what is appended in the place of the old records
-        must not be taken for flushed or compacted, and a log that lost every segment must not begin at 0. Blocks."""
+        """Sets a log's checkpoints durably before it is cut: records appended in the place of the old ones must
+        not be taken for flushed or compacted, and a log that lost every segment must not begin at 0. Blocks."""
         for offsets in (self.recovery_points, self.cleaner_offsets):
             if offsets.get(topic_partition, 0) > recovery_point:
                 offsets[topic_partition] = recovery_point
@@ -266,7 +266,7 @@ class LogDir:
             self._checkpoint_later()
 
     def write_checkpoints(self) -> None:
-        """Writes them at once, when the broker stops: no timer is left behind."""
+        """Writes the checkpoints at once when the broker stops, and cancels their timer."""
         if self._checkpoint_timer is not None:
             self._checkpoint_timer.cancel()
         self.write(self._checkpoint())

@@ -1,6 +1,6 @@
 """Makes one log durable: collects what is not on the disk as it should be, and has one plan at a time put it there.
 
-What it collects: closed segments that wait to be sealed (data synced, index files written), producer snapshots to be
+It collects closed segments that wait to be sealed (data synced, index files written), producer snapshots to be
 written, the files of deleted segments to be renamed, the names of a new log.
 
 Rules:
@@ -42,7 +42,7 @@ _OTHER_SUFFIXES = (TXN_INDEX_SUFFIX, SNAPSHOT_SUFFIX)
 
 
 class FlushedLog(Protocol):
-    """What the flusher reads of its log, and the two calls by which the log hears of the outcome."""
+    """The part of a log that the flusher reads, and the two calls by which the log hears of the outcome."""
 
     config: LogConfig
     is_closed: bool
@@ -94,7 +94,7 @@ class LogFlusher:
 
     @property
     def has_work(self) -> bool:
-        """Whether anything waits that is not just data of the active segment."""
+        """Returns whether anything waits besides data of the active segment."""
         return bool(self._unsealed or self._deleted)
 
     def segment_closed(self, segment: Segment) -> None:
@@ -103,7 +103,7 @@ class LogFlusher:
             self._unsealed.append(segment)
 
     def segment_deleted(self, segment: Segment) -> None:
-        """An unsealed segment is sealed all the same: it must not come back torn."""
+        """Notes the files to be renamed. An unsealed segment is sealed all the same: it must not come back torn."""
         directory = self._log.path
         others = (f"{directory}/{file_name(segment.base_offset, suffix)}" for suffix in _OTHER_SUFFIXES)
         self._deleted.append((*segment.paths, *others))
@@ -116,7 +116,7 @@ class LogFlusher:
             producers.has_snapshot = True
 
     def truncated(self, removed: list[Segment]) -> None:
-        """The log was cut: these segments are gone, and so is every snapshot that was not written before."""
+        """Forgets segments that were cut off the log, and every snapshot that was not written before."""
         self._unsealed = [segment for segment in self._unsealed if segment not in removed]
         self._snapshots = []
 
@@ -133,8 +133,8 @@ class LogFlusher:
         return promise
 
     def flush_soon(self) -> None:
-        """Begins what the log's policy asks for; nobody waits for it here. The rest is `start_soon`, without a call: it
-        comes with every append."""
+        """Begins a flush that the log's policy asks for; nobody waits for it here. The rest is `start_soon` without a
+        call: it comes with every append."""
         self._is_wanted = True
         if self._plan is None and not self._is_starting:
             self._is_starting = True
@@ -174,7 +174,7 @@ class LogFlusher:
             self._carried_out(plan)
 
     def _next_plan(self, *, with_active: bool) -> FlushPlan | None:
-        """Returns None if there is nothing to do. Raises KafkaStorageError if nothing can be done any more."""
+        """Returns a plan, None if there is nothing to do. Raises KafkaStorageError if nothing can be done any more."""
         log = self._log
         if log.log_dir.error is not None:
             raise log.log_dir.offline_error()
@@ -188,7 +188,7 @@ class LogFlusher:
             raise log.log_dir.failed(error) from error
 
     def _plan_of(self, active: Segment | None) -> FlushPlan:
-        """The log becomes durable up to its end with the active segment, and up to that segment's start without."""
+        """Returns a plan that makes the log durable up to its end, or up to the active segment if that is left out."""
         log = self._log
         offset = log.segments.active.base_offset if active is None else log.log_end_offset
         plan = FlushPlan(log.log_dir.files, log.path, offset)
@@ -254,12 +254,12 @@ class LogFlusher:
         self._deleted = self._deleted[len(plan.deleted) :]
         self._unsealed = [each for each in self._unsealed if not each.is_sealed and each.path not in gone]
         if plan.deleted:
-            # Under their new names the files wait for those who may still want to look at them.
+            # The files stay under their new names for a while: readers may still need them.
             paths = [path + DELETED_SUFFIX for paths in plan.deleted for path in paths]
             log.log_dir.clock.call_later(log.config.file_delete_delay_ms, log.log_dir.remove_in_worker, paths)
 
     def recovery_point_to_checkpoint(self) -> int:
-        """Recovery trusts the index files of every segment that ends at this point: it stays inside an unsealed one."""
+        """Returns the recovery point, moved into the first unsealed segment: recovery trusts index files before it."""
         log = self._log
         recovery_point = log.recovery_point
         if self._unsealed:
@@ -275,7 +275,7 @@ class LogFlusher:
     # ---- the end
 
     def plan_of_close(self, producers: ProducerState) -> FlushPlan | None:
-        """Returns what is left to be written. Nothing may be appended after it."""
+        """Returns the plan of what is left to write. Nothing may be appended after it."""
         log, active = self._log, self._log.segments.active
         has_nothing_new = active.is_sealed and log.log_end_offset == log.recovery_point and not self.has_work
         if has_nothing_new or log.log_end_offset == 0:
@@ -288,7 +288,7 @@ class LogFlusher:
         return self._next_plan(with_active=True)
 
     def finish(self) -> None:
-        """Waits for the plan at work, or does it: nothing of this log may run when its directory is given up."""
+        """Waits for the plan at work, or runs it: nothing of this log may run when its directory is given up."""
         plan = self._plan
         if plan is not None:
             try:
@@ -299,7 +299,7 @@ class LogFlusher:
                 self._done(plan, None)
 
     def cancel(self) -> None:
-        """The log is deleted: whoever waits hears of it."""
+        """Cancels the plan at work and fails the waiting flushes: the log is deleted."""
         plan, self._plan = self._plan, None
         if plan is not None:
             plan.cancel()

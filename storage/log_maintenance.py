@@ -94,7 +94,7 @@ class LogMaintenance:
     # ---- removal
 
     def delete_records(self, offset: int) -> int:
-        """Moves the log start offset up to `offset`; what lies wholly below goes. Returns the log start offset."""
+        """Moves the log start offset up to `offset`; deletes segments wholly below it. Returns the log start offset."""
         log = self._log
         log.check_available()
         if not 0 <= offset <= log.high_watermark:

@@ -1,9 +1,9 @@
 """All logs of a broker: looked up, created, deleted, and closed when it stops. `log_opening.py` finds them at start.
 
 Rules:
-- The cluster's metadata, not the directories, say which partitions exist: making a log costs no fsync. Its directory
+- The cluster's metadata, not the directories, say which partitions exist: creating a log costs no fsync. Its directory
   becomes durable with its first flushed bytes.
-- A directory with another topic id than the one asked for is what a lost deletion left; it is moved aside as
+- A directory with another topic id than the one asked for was left by a lost deletion; it is moved aside as
   `-stray`.
 - Deleting renames the directory and removes it later, in a worker.
 """
@@ -49,7 +49,7 @@ class LogManager:
         limits: LogManagerLimits | None = None,
         config_of: Callable[[str], LogConfig] | None = None,
     ) -> None:
-        """`config_of(topic)` returns the configuration of logs that are found on disk; by default, the default."""
+        """Asks `config_of(topic)` for the configuration of logs found on disk; without it they get the default."""
         default = LogConfig()
         self._config_of = config_of or (lambda topic: default)
         self._files = environment.files
@@ -94,7 +94,7 @@ class LogManager:
         return topic_partition in self._dirs
 
     def get(self, topic_partition: TopicPartition) -> Log:
-        """The log, opened if need be. UnknownTopicOrPartition, or KafkaStorageError if its dir is offline."""
+        """Returns the log, and opens it if need be. Raises UnknownTopicOrPartition, or KafkaStorageError if offline."""
         log = self._logs.get(topic_partition)
         if log is None:
             log_dir = self._dirs.get(topic_partition)
@@ -110,11 +110,11 @@ class LogManager:
         return log
 
     def opened(self, topic_partition: TopicPartition) -> Log | None:
-        """The log if it is open. One that is not asks for its configuration when it is opened."""
+        """Returns the log if it is open. Any other asks for its configuration when it is opened."""
         return self._logs.get(topic_partition)
 
     def sizes(self, log_dir: LogDir) -> Iterator[tuple[TopicPartition, int]]:
-        """The bytes of each log in the dir. One that is not open is measured, not opened."""
+        """Yields the bytes of each log in the dir. One that is not open is measured, not opened."""
         for topic_partition in self.in_dir(log_dir):
             log = self._logs.get(topic_partition)
             yield topic_partition, self.measure(log_dir, topic_partition) if log is None else log.size_bytes
@@ -142,7 +142,7 @@ class LogManager:
             return None
 
     def _check_nothing_is_offline(self) -> None:
-        """A log that is not found may lie in a dir that could not be opened: it must not be begun again elsewhere."""
+        """Raises if a dir is offline: a log that is not found may lie there, and must not be begun again elsewhere."""
         for log_dir in self.log_dirs:
             if log_dir.error is not None:
                 raise log_dir.offline_error()
@@ -150,9 +150,9 @@ class LogManager:
     def create(
         self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig, *, is_new: bool = False
     ) -> Log:
-        """The log of this partition of this topic; made if there is none.
+        """Returns the log of this partition of this topic; creates it if there is none.
 
-        `is_new`: the partition was created just now, so that its log cannot lie in a dir that is offline.
+        `is_new` says that the partition was created just now: its log cannot lie in a dir that is offline.
         """
         if topic_partition in self._dirs:
             log = self.get(topic_partition)
@@ -199,16 +199,16 @@ class LogManager:
         return min(online, key=lambda log_dir: self._counts[log_dir.path])
 
     def _adopt(self, log: Log, topic_id: Uuid) -> None:
-        """A crash took the file that named the topic. Nothing else can tell, and the metadata say whose log it is."""
+        """Writes the file that names the topic again after a crash took it. Only the metadata say whose log it is."""
         replace_file(self._files, f"{log.path}/{PARTITION_METADATA}", encode_partition_metadata(topic_id))
         log.topic_id = topic_id
 
     # ---- removal
 
     def delete(self, topic_partition: TopicPartition) -> None:
-        """Renames the directory at once and removes it after file.delete.delay.ms. No error if there is none.
+        """Renames the directory at once and removes it after file.delete.delay.ms. Does nothing if there is none.
 
-        What lies in a dir that is offline stays there; it is a stray when the dir comes back.
+        A log in a dir that is offline stays there; it is a stray when the dir comes back.
         """
         if topic_partition in self._dirs:
             delay_ms = self._config_of(topic_partition.topic).file_delete_delay_ms
@@ -218,7 +218,7 @@ class LogManager:
             self.remove_later(target, delay_ms)
 
     def move_aside(self, topic_partition: TopicPartition, reason: str) -> None:
-        """For a log that the cluster's metadata do not know: a person may want it, nobody else does."""
+        """Moves a log aside that the cluster's metadata do not know: a person may want it, nobody else does."""
         target = self._rename(topic_partition, STRAY_SUFFIX)
         text = f"{topic_partition}: {reason}; its log was moved to {target}"
         self._report.warning(text, topic_partition=str(topic_partition))
@@ -279,7 +279,7 @@ class LogManager:
         self._opening.unlock()
 
     def _close_logs(self) -> None:
-        """Some at a time: each that has something to write holds a file open until it is written."""
+        """Closes some at a time: each that has something to write holds a file open until it is written."""
         logs, at_once = list(self._logs.values()), min(_CLOSED_AT_ONCE, self.limits.open_files_max // 4 + 1)
         for start in range(0, len(logs), at_once):
             plans = {log: self._plan_of_close(log) for log in logs[start : start + at_once]}

@@ -12,7 +12,7 @@ _DEDUPE_BYTES_ABOVE = 1 << 20
 
 
 class LogManagerLimits(NamedTuple):
-    """What no key decides alone: it depends on the machine and on the other users of the process."""
+    """Limits that no key decides alone: they depend on the machine and on the other users of the process."""
 
     open_files_max: int = 512
     """Handles kept open over all dirs; what sockets and fsyncs hold comes on top."""

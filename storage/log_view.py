@@ -12,7 +12,7 @@ class LogView(NamedTuple):
     segments: SegmentList
     config: LogConfig
     largest_timestamp: Callable[[Segment], int]
-    """That of a segment's records or, if they have none, of its file."""
+    """The largest timestamp of a segment's records or, if they have none, of its file."""
     log_start_offset: int
     log_end_offset: int
     high_watermark: int

@@ -15,7 +15,7 @@ class CorruptMetadata(Exception):
 
 
 class MetaProperties(NamedTuple):
-    """Which node of which cluster a log dir belongs to. Version 1 is the one of KRaft."""
+    """The node and the cluster that a log dir belongs to. Version 1 is the one of KRaft."""
 
     cluster_id: str
     node_id: int

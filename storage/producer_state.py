@@ -1,12 +1,12 @@
 """What the log remembers of each producer id, so that a retried batch is stored once (KIP-98).
 
 Rules, Kafka's:
-- Of each producer the epoch and the last five batches are kept. A batch that repeats the sequence range of one of
+- The epoch and the last five batches of each producer are kept. A batch that repeats the sequence range of one of
   them is answered with the offsets it got the first time.
 - Within an epoch sequences follow one another without a gap, 2**31 - 1 is followed by 0; a new epoch begins at 0.
 - A producer nobody remembers (its records are deleted, its id expired) may begin with any sequence.
 - An epoch below the last seen one is fenced. The broker's own records carry no sequences: only epochs are checked.
-- The state is rebuilt from the latest `.snapshot` and the batches behind it. A snapshot holds one batch per producer.
+- The state is rebuilt from the latest `.snapshot` and the batches after it. A snapshot holds one batch per producer.
 - A transaction is ongoing until its marker is appended, and unstable until that marker is below the high watermark.
 """
 
@@ -82,7 +82,7 @@ class ProducerEntry:
         self.last_sequence = NO_SEQUENCE
 
     def follows(self, header: BatchHeader) -> bool:
-        """The usual case: the next batch of the same epoch, and no transaction."""
+        """Returns whether this is the usual case: the next batch of the same epoch, and no open transaction."""
         return (
             header.producer_epoch == self.producer_epoch
             and header.base_sequence == (self.last_sequence + 1) & SEQUENCE_MAX
@@ -103,7 +103,7 @@ class CompletedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int
-    """That of its marker."""
+    """The offset of its marker."""
     is_aborted: bool
 
 
@@ -115,18 +115,18 @@ class ProducerState:
         self.end_offset = offset
         """The state is that of the log up to here."""
         self.snapshot_offset = offset
-        """Up to where a snapshot holds it: there is nothing to save while the two are equal."""
+        """The end of what a snapshot holds: there is nothing to save while the two are equal."""
         self.has_snapshot = False
         self.ongoing_transactions: dict[int, int] = {}
         """The producer ids by the first offsets of their transactions, which ascend."""
         self.undecided_markers: dict[int, int] = {}
-        """The first offsets of transactions by those of their markers, as long as these may still be lost."""
+        """The first offsets of transactions by the offsets of their markers, as long as these may still be lost."""
 
     def entries(self) -> Iterator[tuple[int, ProducerEntry]]:
         return iter(self.by_id.items())
 
     def check(self, header: BatchHeader, *, sequences: bool) -> BatchMetadata | None:
-        """The earlier batch that this one repeats, None if it may be appended; raises if it may not."""
+        """Returns the earlier batch that this one repeats, None if it may be appended. Raises if it may not."""
         entry = self.by_id.get(header.producer_id)
         if entry is None or (sequences and entry.follows(header)):
             return None
@@ -143,7 +143,7 @@ class ProducerState:
         return None
 
     def update(self, header: BatchHeader, base_offset: int) -> None:
-        """A data batch was appended at this offset, or found there."""
+        """Applies a data batch that was appended at this offset, or found there."""
         entry = self.by_id.get(header.producer_id)
         if entry is None:
             entry = self.by_id[header.producer_id] = ProducerEntry()
@@ -159,8 +159,8 @@ class ProducerState:
             self.ongoing_transactions[base_offset] = header.producer_id
 
     def end_transaction(self, header: BatchHeader, coordinator_epoch: int, offset: int) -> int:
-        """A COMMIT or ABORT marker was appended at this offset, or found there. Its epoch may be new; sequences then
-        start from 0. Returns where the transaction began, -1 if there was none."""
+        """Applies a COMMIT or ABORT marker that was appended at this offset, or found there. Its epoch may be new;
+        sequences then start from 0. Returns where the transaction began, -1 if there was none."""
         entry = self.by_id.setdefault(header.producer_id, ProducerEntry())
         if entry.producer_epoch != header.producer_epoch:
             entry.begin_epoch(header.producer_epoch)
@@ -175,12 +175,12 @@ class ProducerState:
 
     @property
     def first_ongoing_offset(self) -> int | None:
-        """Where the oldest transaction without a marker began."""
+        """Returns where the oldest transaction without a marker began."""
         return next(iter(self.ongoing_transactions), None)
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the oldest transaction began whose outcome is not committed."""
+        """Returns where the oldest transaction whose outcome is not committed began."""
         first = self.first_ongoing_offset
         if self.undecided_markers:
             oldest = min(self.undecided_markers.values())
@@ -194,7 +194,7 @@ class ProducerState:
         return AbortedTransaction(transaction.first_offset, transaction.producer_id, transaction.last_offset, stable)
 
     def on_high_watermark(self, high_watermark: int) -> None:
-        """Markers below it are committed: their transactions are decided for good."""
+        """Forgets markers below it: they are committed, so their transactions are decided for good."""
         self.undecided_markers = {
             offset: first for offset, first in self.undecided_markers.items() if offset >= high_watermark
         }
@@ -262,7 +262,7 @@ def end_transaction(
 ) -> CompletedTransaction | None:
     """Applies a control batch at this offset. Returns the transaction that it ended, if there was one.
 
-    One without records once held a marker that compaction removed: nothing follows.
+    A batch without records once held a marker that compaction removed: it changes nothing.
     """
     for record in iter_records(marker, max_decompressed_bytes=_MARKER_BYTES_MAX):
         first_offset = producers.end_transaction(header, coordinator_epoch_of(record), offset)

@@ -1,4 +1,4 @@
-"""What can be asked of a log without changing it: slices of its batches, offsets, epochs, and who wrote to it."""
+"""What can be asked of a log without changing it: slices of its batches, offsets, epochs, producers."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -87,20 +87,20 @@ class ReadableLog:
             raise self.log_dir.failed(error) from error
 
     def unread_bytes(self, offset: int, *, max_offset: int) -> int | None:
-        """Returns what could be read of the segment that holds `offset`; None if it will never be more than that."""
+        """Returns how much of the segment that holds `offset` can be read; None if it will never be more than that."""
         try:
             return self.segments.unread_bytes(offset, max_offset)
         except OSError as error:
             raise self.log_dir.failed(error) from error
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Returns those that reach into this range, by their first offsets."""
+        """Returns the transactions that reach into this range, ordered by first offset."""
         return self.aborted.between(start_offset, end_offset) if self.aborted else []
 
     # ---- offsets
 
     def advance_high_watermark(self, offset: int) -> bool:
-        """Everything below the offset is committed. Returns whether that is more than before."""
+        """Marks everything below the offset as committed. Returns whether that is more than before."""
         if offset <= self.high_watermark:
             return False
         self.high_watermark = offset
@@ -133,7 +133,7 @@ class ReadableLog:
 
     @property
     def latest_epoch(self) -> int:
-        """-1 if no record has one."""
+        """Returns the latest leader epoch, -1 if no record has one."""
         return self.leader_epochs.latest
 
     def epoch_of_offset(self, offset: int) -> int:
@@ -160,6 +160,6 @@ class ReadableLog:
         )
 
     def _largest_timestamp(self, segment: Segment) -> int:
-        """A segment without any timestamp is as old as its file."""
+        """Returns the segment's largest timestamp. A segment without any is as old as its file."""
         timestamp = segment.largest_indexed_timestamp()
         return timestamp if timestamp >= 0 else self.log_dir.files.modified_ms(segment.path)

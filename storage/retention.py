@@ -41,7 +41,7 @@ def _is_expired(segment: Segment, config: LogConfig, now_ms: int, largest_timest
 
 
 def next_expiry_ms(log: LogView) -> int | None:
-    """Returns when the oldest segment's time runs out, if it ever does; that of the others matters when it is gone."""
+    """Returns when the oldest segment's time runs out, if it ever does; the others matter when it is gone."""
     segments, config = log.segments, log.config
     first = segments[0]
     if not config.delete or config.retention_ms < 0 or (len(segments) == 1 and first.size == 0):

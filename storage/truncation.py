@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 def truncate_to(log: "Log", offset: int) -> None:
-    """Removes every batch that reaches to the offset or beyond it. The log then ends there, or where the batch begins
-    that holds the offset: no batch is cut in two."""
+    """Removes every batch that reaches the offset or goes beyond it. The log then ends there, or at the start of the
+    batch that holds the offset: no batch is cut in two."""
     log.check_available()
     try:
         if offset >= log.log_end_offset:
@@ -96,7 +96,7 @@ def _empty(log: "Log", offset: int) -> None:
 
 
 def _finish_what_runs(log: "Log") -> None:
-    """Nothing of a flush or a compaction runs afterwards, and no snapshot waits to be written."""
+    """Ends flushes and compactions: none runs afterwards, and no snapshot waits to be written."""
     log.compaction.finish()
     log.flusher.flush_now()
 
@@ -119,7 +119,7 @@ def _remove_segments(log: "Log", segments: list[Segment]) -> None:
 
 
 def _remove_snapshots(log: "Log", *, above: int) -> list[int]:
-    """Returns the offsets of those that are left."""
+    """Removes snapshots above this offset. Returns the offsets of those that are left."""
     snapshots = offsets_of(set(log.log_dir.files.listdir(log.path)), SNAPSHOT_SUFFIX)
     for snapshot in snapshots:
         if snapshot > above:
@@ -128,7 +128,7 @@ def _remove_snapshots(log: "Log", *, above: int) -> list[int]:
 
 
 def _cut_aborted(log: "Log", segment: Segment, offset: int) -> None:
-    """The file is written when the segment is sealed, unless there is nothing to write."""
+    """Drops rows from the offset on. The file is written when the segment is sealed, or removed if none is left."""
     kept = [row for row in log.aborted.of_segment(segment.base_offset) if row.last_offset < offset]
     log.aborted.replace(segment.base_offset, kept)
     if not kept:
@@ -136,7 +136,7 @@ def _cut_aborted(log: "Log", segment: Segment, offset: int) -> None:
 
 
 def _begin_segment(log: "Log", removed: list[Segment]) -> None:
-    """Everything is durable when this returns, and a start knows it: a gap before the segment is compaction's."""
+    """Begins a segment. All is durable when this returns, and a start knows it: a gap before it is compaction's."""
     log.flusher.truncated(removed)
     log.segments.truncate(len(log.segments) - len(removed), log.new_segment(log.log_dir.clock.now_ms()))
     log.take_snapshot()

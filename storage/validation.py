@@ -8,8 +8,8 @@ Rules, Kafka's, all decided by the batch header:
 
 Where the header cannot decide, the records are read: for null keys on a compacted topic, when the header's timestamps
 are out of range (the records may not be), and always under barnabas.record.validation=full. Otherwise the header is
-trusted: unlike Kafka, a producer whose header hides a timestamp or whose payload is nonsense behind a good CRC is not
-found out.
+trusted: unlike Kafka, a producer whose header hides a timestamp or whose payload is nonsense under a good CRC is not
+detected.
 """
 
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ from barnabas.protocol.records import has_null_key, iter_records
 from barnabas.storage.log_config import LogConfig
 
 RECORD_BYTES_MIN = 7
-"""Length, attributes, two deltas, key, value, headers: who claims more records than fit only wants their offsets."""
+"""Length, attributes, two deltas, key, value, headers. A batch that claims more records than fit only grabs offsets."""
 RECORDS_READ_MAX = 250_000
 """The limit for one batch: reading more would hold up everybody else for a second. A producer splits its batch when it
 gets MESSAGE_TOO_LARGE. Batches whose records need not be read have no such limit."""
@@ -82,7 +82,7 @@ class InvalidTimestamps(InvalidTimestamp):
 
 
 def check_client_batch(data: memoryview, config: LogConfig, now_ms: int) -> BatchHeader:
-    """The one batch of a client; raises if it may not be appended. May set its header's timestamp right, in place."""
+    """Returns the header of a client's one batch; may correct its timestamp in place. Raises if it is refused."""
     try:
         fields = unpack_header(data)
     except StructError:
@@ -116,7 +116,7 @@ def check_client_batch(data: memoryview, config: LogConfig, now_ms: int) -> Batc
 
 
 def check_batches(data: memoryview) -> Batches:
-    """Returns every batch of a buffer that the broker itself, or the leader of the partition, has made."""
+    """Returns every batch of a buffer that the broker itself, or the leader of the partition, has built."""
     return [(batch, _check_batch(batch)) for batch in _split(data)]
 
 
@@ -166,7 +166,7 @@ def _needs_records(batch: memoryview, header: BatchHeader, config: LogConfig, no
 
 
 def _has_null_key(batch: memoryview, header: BatchHeader, config: LogConfig) -> bool:
-    """A first look, several times quicker than a reading of every record."""
+    """Takes a first look, several times quicker than reading every record."""
     _check_readable(header)
     try:
         return has_null_key(batch, _max_decompressed_bytes(config))
@@ -184,7 +184,7 @@ def _timestamps_fit(header: BatchHeader, config: LogConfig, now_ms: int) -> bool
 
 
 def _check_records(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> BatchHeader:
-    """Every record proves good, or all are refused."""
+    """Checks every record. Raises if one is bad: then all are refused."""
     _check_readable(header)
     errors: list[RecordError] = []
     max_timestamp, out_of_range = NO_TIMESTAMP, False
@@ -219,7 +219,7 @@ def _max_decompressed_bytes(config: LogConfig) -> int:
 
 
 def _with_true_timestamp(batch: memoryview, header: BatchHeader, max_timestamp: int) -> BatchHeader:
-    """Kafka corrects a header that names another largest timestamp than its records, or the wrong type."""
+    """Corrects a header with a wrong timestamp type or a largest timestamp unlike its records', as Kafka does."""
     if max_timestamp == header.max_timestamp and not header.attributes & LOG_APPEND_TIME_FLAG:
         return header
     set_max_timestamp(batch, False, max_timestamp)
@@ -251,6 +251,6 @@ def _check_batch(batch: memoryview) -> BatchHeader:
 
 
 def stamp_log_append_time(batch: memoryview, now_ms: int) -> BatchHeader:
-    """The broker's time on the batch, in place. Only its header changes, and its CRC."""
+    """Puts the broker's time on the batch, in place. Only its header and its CRC change."""
     set_max_timestamp(batch, True, now_ms)
     return header_at(batch)

@@ -1,4 +1,4 @@
-"""What the file `quorum-state` holds: how far a node has gone in the elections of the metadata quorum.
+"""The contents of the file `quorum-state`: how far a node has gone in the elections of the metadata quorum.
 
 Kafka writes it as one line of JSON. Version 1 came with voters that are known by id and directory (KIP-853).
 """

@@ -25,7 +25,7 @@ def quorum_state_text(data: QuorumStateData, version: int) -> str:
 
 
 def quorum_state_of_text(text: str) -> QuorumStateData:
-    """Raises KafkaStorageError for what cannot be understood: without its vote a node must not take part."""
+    """Returns the state. Raises KafkaStorageError if it is unreadable: without its vote a node must not take part."""
     try:
         values = json.loads(text)
         if values[_VERSION] not in QuorumStateData.__versions__:  # type: ignore[attr-defined]

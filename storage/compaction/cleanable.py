@@ -1,7 +1,7 @@
 """How much of a log compaction could clean, and whether it is worth it. Pure, like retention: segments in, a value out.
 
-Rules, Kafka's: whole segments only, never the active one, nothing at or above the last stable offset, and none from the
-first on whose newest record is younger than min.compaction.lag.ms. It is worth it when the dirty bytes are more than
+Rules, Kafka's: whole segments only, never the active one, nothing at or above the last stable offset, and only segments
+before the first one with a record younger than min.compaction.lag.ms. It is worth it when the dirty bytes are more than
 min.cleanable.dirty.ratio of all that would be copied, or when a dirty segment is older than max.compaction.lag.ms.
 Ours: nothing that is not durable, so that no crash can bring back what a cleaned segment no longer holds.
 """

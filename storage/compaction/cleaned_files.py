@@ -1,4 +1,4 @@
-"""The files of a segment that a compaction writes, under names that nobody takes for those of a segment."""
+"""The files of a segment that a compaction writes, under names that cannot be taken for a segment's."""
 
 from barnabas.base.files import Buffer, Files, write_file
 from barnabas.protocol.batch_header import header_at
@@ -37,7 +37,7 @@ class CleanedFiles:
             self._pending = bytearray()
 
     def finish(self, replaced: tuple[int, ...], aborted: list[AbortedTransaction]) -> CleanedSegment:
-        """Everything is on disk, names too, when this returns."""
+        """Completes the segment: everything is on disk, names too, when this returns."""
         self._write()
         self._file.sync()
         last = f"{self._directory}/{file_name(replaced[-1], '.log')}"

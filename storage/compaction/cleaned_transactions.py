@@ -1,4 +1,4 @@
-"""What compaction makes of transactions.
+"""How compaction treats transactions.
 
 Rules, Kafka's:
 - Records of an aborted transaction go, and its keys count for nothing.
@@ -29,12 +29,12 @@ class CleanedTransactions:
         self._were_seen: set[int] = set()
         """Producers whose ongoing aborted transaction has a batch left."""
         self._committed: set[int] = set()
-        """Producers of whom a batch was passed that no aborted transaction holds."""
+        """Producers with a batch that belongs to no aborted transaction."""
         self.retained: list[AbortedTransaction] = []
         """What the index of the cleaned segment must hold."""
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """For a batch of data: it belongs to an aborted transaction."""
+        """Returns whether a data batch belongs to an aborted transaction."""
         self._begin_up_to(header.last_offset)
         if not header.is_transactional:
             return False
@@ -45,7 +45,7 @@ class CleanedTransactions:
         return False
 
     def is_obsolete(self, header: BatchHeader, batch: memoryview) -> bool:
-        """For a control batch: nothing is left of what it ended."""
+        """Returns whether nothing is left of the transaction that a control batch ended."""
         self._begin_up_to(header.last_offset)
         for record in iter_records(batch, max_decompressed_bytes=_MARKER_BYTES_MAX):
             control_type = control_type_of(record)

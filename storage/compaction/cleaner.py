@@ -1,12 +1,12 @@
 """Decides which log is compacted next, has it done elsewhere, and puts the result in its place.
 
 Rules:
-- Logs say by themselves that they are worth it (`offer`); nobody goes through all of them. One is compacted at a time,
+- Logs report by themselves that they are worth it (`offer`); nothing scans them all. One is compacted at a time,
   the dirtiest first, one after the other while there are any. When there are none left, the next run begins
   log.cleaner.backoff.ms later at the earliest.
 - The loop plans and installs; everything that reads or writes records runs in the `Compactor`. Whatever happens to it
   meanwhile, the log is as good as before: the run is thrown away and begins again after the backoff.
-- A log with a batch that cannot be read is uncleanable until the next start: said once, and the others go on.
+- A log with a batch that cannot be read is uncleanable until the next start: reported once, and the others go on.
 """
 
 import errno
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 OnCleaned = Callable[["CleanedSegment"], None]
 OnDone = Callable[["CompactionStats | None", Exception | None], None]
 _NOT_THE_DISK = (None, errno.ENOENT, *FULL_DISK)
-"""Among the reasons of a failure: segments that were deleted meanwhile, and no room for new ones."""
+"""Failures that are no fault of the disk: segments that were deleted meanwhile, no room for new ones."""
 
 
 class _Run:
@@ -88,7 +88,7 @@ class Cleaner:
             self._start_later()
 
     def forget(self, topic_partition: TopicPartition) -> None:
-        """The log is closed or deleted."""
+        """Drops a log that is closed or deleted, and cancels its run."""
         self._offered.pop(topic_partition, None)
         self.uncleanable.pop(topic_partition, None)
         if self._run is not None and self._run.log.topic_partition == topic_partition:
@@ -152,7 +152,7 @@ class Cleaner:
         self._go_on(run)
 
     def _go_on(self, run: _Run) -> None:
-        """One at a time, and a failure waits too: what is on the way to its place must get there."""
+        """Takes the next step. One segment is swapped at a time, and a failure waits too: a swap must be completed."""
         if run.is_swapping or run is not self._run:
             return
         if run.error is None and run.cleaned:
@@ -186,7 +186,7 @@ class Cleaner:
         written.when_done(lambda _: self._end(run))
 
     def _end(self, run: _Run) -> None:
-        """What the map had no room for, or what was written meanwhile, may be worth another pass at once."""
+        """Ends the run. Records beyond the map's room, or written meanwhile, may be worth another pass at once."""
         if run is self._run:
             self._run = None
             try:
@@ -229,7 +229,7 @@ class Cleaner:
         self._workers.run(lambda: self._remove_unfinished(log)).when_done(lambda _: self._tidied(run))
 
     def _remove_unfinished(self, log: Log) -> None:
-        """Nothing of a run that failed has begun to take a place, or it has taken it."""
+        """Removes the files of a failed run. None is half in place: a swap is over, or has not begun."""
         if not log.is_closed and not log.is_offline:
             remove_unfinished(self._files, log.path)
 

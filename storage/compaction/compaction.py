@@ -4,7 +4,7 @@ A function of its job and the files, and the only heavy one of the storage: it r
 
 Rules, Kafka's:
 - First the keys of the dirty part are mapped to their last offset, up to the offset where the map is full. Then all
-  segments from the first to there are copied, without the records that the map knows a later one of.
+  segments from the first to there are copied, except records of which the map knows a later one.
 - Segments are copied together into one as long as they fit into segment.bytes and its index into segment.index.bytes.
 - A batch keeps its offsets, sequences, epochs, codec and timestamps whatever it loses, and goes when it is empty,
   unless it holds the last sequence of a producer that is still remembered or is the last one below `end_offset`.
@@ -33,7 +33,7 @@ DECOMPRESSED_BYTES_MAX = 256 << 20
 
 class Compaction:
     def __init__(self, files: Files, job: CompactionJob, *, throttle: Callable[[int], None] | None = None) -> None:
-        """`throttle(n)` is called after n bytes were read or written, and returns when it is time for more."""
+        """Calls `throttle(n)` after n bytes were read or written; it returns when it is time for more."""
         self._files = files
         self._job = job
         self._throttle = throttle or (lambda size: None)
@@ -44,8 +44,8 @@ class Compaction:
         self._keyless_records = 0
 
     def run(self) -> Iterator[CleanedSegment]:
-        """Each new segment once it is complete. They must take their places in this order: a tombstone goes only after
-        what it deleted."""
+        """Yields each new segment once it is complete. They must take their places in this order: a tombstone goes only
+        after what it deleted."""
         self._build_map()
         end_offset = self._map.latest_offset + 1
         transactions = CleanedTransactions(read_aborted(self._files, self._job.directory))
@@ -81,7 +81,7 @@ class Compaction:
                 self._map.latest_offset = next_base - 1
 
     def _map_segment(self, segment: SegmentToClean, transactions: CleanedTransactions) -> bool:
-        """False if the map is full."""
+        """Returns False if the map is full."""
         for header, batch in self._batches(segment):
             if header.last_offset >= self._job.first_dirty_offset:
                 if header.is_control:
@@ -163,7 +163,7 @@ class Compaction:
     def _kept(
         self, header: BatchHeader, batch: memoryview, transactions: CleanedTransactions
     ) -> memoryview | bytearray | None:
-        """What of the batch is kept: itself, part of it, its header, or nothing."""
+        """Returns what is kept of the batch: itself, part of it, its header, or None."""
         if header.is_control:
             is_obsolete = transactions.is_obsolete(header, batch)
             horizon_ms = header.delete_horizon_ms

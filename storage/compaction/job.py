@@ -1,4 +1,4 @@
-"""What a compaction is asked to do and what it has to say: plain values that travel to another process and back."""
+"""The job of a compaction and its results: plain values that travel to another process and back."""
 
 from typing import NamedTuple
 
@@ -30,11 +30,11 @@ class CompactionJob(NamedTuple):
 
 
 class CleanedSegment(NamedTuple):
-    """One new segment stands in `.cleaned` files, synced."""
+    """A new segment in `.cleaned` files, synced."""
 
     base_offset: int
     replaced: tuple[int, ...]
-    """The base offsets of the segments in whose place it comes."""
+    """The base offsets of the segments that it replaces."""
     size_bytes: int
     index_bytes: int
     time_index_bytes: int
@@ -53,7 +53,7 @@ class CompactionStats(NamedTuple):
     bytes_before: int
     bytes_after: int
     keyless_records: int
-    """Dropped: they had no key. Whoever wrote them did so before the topic was compacted."""
+    """Records dropped because they have no key: they were written before the topic was compacted."""
 
 
 class CompactionFailed(Exception):

@@ -1,7 +1,7 @@
 """Where each key was last seen: the memory of a compaction, in 24 bytes a slot and no more.
 
 Open addressing in one array of integers: two hashes of the key and the offset. A dict would be quicker and take six
-times the memory. The two hashes are CPython's SipHash of the key and of the key behind a zero byte: 64 bits each,
+times the memory. The two hashes are CPython's SipHash of the key and of the key after a zero byte: 64 bits each,
 keyed at random in every process, so that nobody can send keys that collide. Two keys that agree in all 128 bits would
 be taken for one; Kafka accepts the same of MD5.
 
@@ -21,7 +21,7 @@ class KeyMap:
     __slots__ = ("_grow_above", "_slots", "_slots_max", "_table", "entries", "entries_max", "latest_offset")
 
     def __init__(self, memory_bytes: int, load_factor: float) -> None:
-        """At most `load_factor` of the slots that fit into the memory are taken."""
+        """Creates an empty map that takes at most `load_factor` of the slots that fit into the memory."""
         self._slots_max = memory_bytes // SLOT_BYTES
         self.entries_max = int(self._slots_max * load_factor)
         if self.entries_max < 1:
@@ -45,7 +45,7 @@ class KeyMap:
         return self.entries >= self.entries_max
 
     def put(self, key: bytes, offset: int) -> None:
-        """The first slot is looked at here, and in `get`: it mostly is the right one, and a call takes longer."""
+        """Stores the offset. The first slot is tried here, as in `get`: mostly it is right, and a call takes longer."""
         first, second = hash(key), hash(b"\0" + key)
         table = self._table
         at = first % self._slots * 3
@@ -65,7 +65,7 @@ class KeyMap:
         return at, self._table
 
     def get(self, key: bytes) -> int:
-        """-1 if the key was not seen."""
+        """Returns the offset of the key, -1 if it was not seen."""
         first, second = hash(key), hash(b"\0" + key)
         table = self._table
         at = first % self._slots * 3
@@ -74,7 +74,7 @@ class KeyMap:
         return table[at + 2] - 1
 
     def _find(self, first: int, second: int) -> int:
-        """Where the entry is, or would be: an empty one has no offset."""
+        """Returns where the entry is, or would be: an empty slot has no offset."""
         table, slots = self._table, self._slots
         slot, step = first % slots, 1 + second % (slots - 1)
         at = slot * 3

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SegmentsChanged(Exception):
-    """What was compacted is no longer part of the log as it was: the result is of no use."""
+    """The compacted segments are no longer in the log as they were: the result is of no use."""
 
 
 class LogCompaction:
@@ -28,14 +28,14 @@ class LogCompaction:
 
     @property
     def is_swapping(self) -> bool:
-        """Whether a cleaned segment is taking its place: until it has, no segment's files are deleted."""
+        """Returns whether a cleaned segment is taking its place: until it has, no segment's files are deleted."""
         return self._swap is not None
 
     # ---- cleanable
 
     @property
     def first_dirty_offset(self) -> int:
-        """Below it every key has one record, as far as closed segments go."""
+        """Returns the offset below which every key has one record, as far as closed segments go."""
         log = self._log
         offset = log.log_dir.cleaner_offsets.get(log.topic_partition, log.log_start_offset)
         return offset if log.log_start_offset <= offset <= log.log_end_offset else log.log_start_offset
@@ -44,7 +44,7 @@ class LogCompaction:
         return find_cleanable(self._log.view(), now_ms)
 
     def check_cleanable(self, now_ms: int) -> None:
-        """Offers the log to the cleaner if that is worth it; if not, has this called again when it will be."""
+        """Offers the log to the cleaner if that is worth it; if not, schedules the next check for when it will be."""
         log = self._log
         if not log.config.compact:
             return
@@ -78,7 +78,7 @@ class LogCompaction:
         return outcome
 
     def _aborted_of_cleaned(self, segment: Segment) -> list[AbortedTransaction]:
-        """Reads them before any name changes: fetches meanwhile are answered with what is in memory."""
+        """Reads the rows before any name changes: meanwhile fetches are answered from memory."""
         log_dir = self._log.log_dir
         path = f"{self._log.path}/{file_name(segment.base_offset, TXN_INDEX_SUFFIX)}{CLEANED_SUFFIX}"
         try:
@@ -113,14 +113,14 @@ class LogCompaction:
             outcome.fail(error)
 
     def cancel(self) -> None:
-        """The log is closed or deleted: nothing of a compaction runs when this returns. The next start finishes it."""
+        """Stops compacting a log that closes or is deleted: none runs when this returns. The next start finishes it."""
         swap, self._swap = self._swap, None
         if swap is not None:
             swap.cancel()
         self._log.log_dir.cleaner.forget(self._log.topic_partition)
 
     def finish(self) -> None:
-        """The log is about to be cut: no compaction runs when this returns, and no file of one is left. Blocks."""
+        """Ends compaction before the log is cut: none runs when this returns, and no file of one is left. Blocks."""
         log = self._log
         log.log_dir.cleaner.forget(log.topic_partition)
         swap, self._swap = self._swap, None

@@ -1,4 +1,4 @@
-"""Puts one cleaned segment in the place of those it was made from, so that a crash at any point leaves a good log.
+"""Puts one cleaned segment in the place of those it was built from, so that a crash at any point leaves a good log.
 
 The order, Kafka's: `.cleaned` files are complete and durable; they become `.swap`; the old files become `.deleted`,
 oldest first; `.swap` goes from the new ones' names. Names are synced between these steps. After a crash `.swap` without
@@ -8,8 +8,8 @@ are.
 Readers never meet a name that is not there: the new segment is read under its `.swap` name from before the old ones
 are renamed, and takes its own name in one turn of the loop. What waits in sockets holds its file open.
 
-Blocking calls run in workers, under a lock: whoever gives the directory up waits for the one at work and lets no other
-begin. Nothing more is needed: what was left half done is finished when the log is opened next.
+Blocking calls run in workers, under a lock: giving the directory up waits for the one at work and lets no other begin.
+Nothing more is needed: work that was left half done is finished when the log is opened next.
 """
 
 import threading
@@ -37,8 +37,8 @@ class SegmentSwap:
     )
 
     def __init__(self, log_dir: LogDir, old: Sequence[Segment], new: Segment, checkpoint: Checkpoint | None) -> None:
-        """`new` has its final paths and stands in `.cleaned` files. `checkpoint` must be durable before a name changes:
-        it says that everything the old segments held was durable, so that gaps in the new one's place are no loss."""
+        """Takes `new` with its final paths, while it stands in `.cleaned` files. `checkpoint` must be durable before a
+        name changes: it says that everything in the old segments was durable, so gaps in their place are no loss."""
         self._log_dir = log_dir
         self.old = list(old)
         self.new = new
@@ -53,7 +53,7 @@ class SegmentSwap:
         """From here on there is no way back."""
 
     def run(self, install: Callable[[], None]) -> Promise[None]:
-        """`install` is called when the new segment is to be read in the place of the old ones."""
+        """Runs the swap. Calls `install` when the new segment is to be read in the place of the old ones."""
         self._install = install
         self._in_worker(self._prepare, self._prepared)
         return self._outcome
@@ -70,12 +70,12 @@ class SegmentSwap:
         self._log_dir.workers.run(lambda: self._unless_cancelled(step)).when_done(done)
 
     def cancel(self) -> None:
-        """Returns when nothing of it runs any more; its promise is never settled."""
+        """Cancels the swap: nothing of it runs when this returns, and its promise is never settled."""
         with self._lock:
             self._is_cancelled = True
 
     def finish(self) -> None:
-        """Completes it at once, or takes it back if nothing was installed: for a log that lives on. Blocks."""
+        """Completes the swap at once, or undoes it if nothing was installed: the log stays in use. Blocks."""
         self.cancel()
         if self.is_installed:
             self._retire()
@@ -144,5 +144,5 @@ class SegmentSwap:
         self._log_dir.files.sync_dir(self._directory)
 
     def retired_files(self) -> list[str]:
-        """Returns what is to be removed when nobody may want to look at it any more."""
+        """Returns the files to be removed when no reader can need them any more."""
         return [path + DELETED_SUFFIX for paths in self._retired_paths() for path in paths]

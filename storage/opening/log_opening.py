@@ -4,10 +4,10 @@ Rules:
 - After a clean stop nothing is opened at start: a log is opened when it is first asked for, and one by one in the
   background, because retention must reach those that nobody asks for. After any other stop every log is recovered at
   start.
-- A log with records that has no recovery point was written by another broker and put here: it is opened at start, for
-  it must have one before the mark of the clean stop goes.
+- A log with records that has no recovery point was written by another broker and put here: it is opened at start,
+  because it must have one before the mark of the clean stop goes.
 - The mark of a clean stop is removed, durably, before anything can be appended. So is what recovery removes. Whether or
-  not this start removed anything, names are synced: the last one may have been killed before it came to that.
+  not this start removed anything, names are synced: the last start may have been killed before it synced them.
 """
 
 from collections.abc import Callable, Sequence
@@ -109,8 +109,8 @@ class LogOpening:
             self._unopened.append(topic_partition)
 
     def _adopt_moved(self, log_dir: LogDir) -> None:
-        """A log with records and without a recovery point was written by another broker and put here. Its files are as
-        good as the mark says; but once that is gone, gaps that compaction left in it would count as losses."""
+        """Gives a recovery point to each log with records that has none: another broker wrote it. Its files are as good
+        as the mark says; but once that is gone, gaps that compaction left in it would count as losses."""
         checkpoint = None
         for topic_partition in [name for name in self._unopened if not log_dir.recovery_points.get(name)]:
             if self._logs.dir_of(topic_partition) is log_dir and self._logs.measure(log_dir, topic_partition):
@@ -134,7 +134,7 @@ class LogOpening:
             log_dir.report.info(f"{log_dir.path}: recovered {len(mine)} logs", log_dir=log_dir.path, logs=len(mine))
 
     def _open_next(self, any_dir: LogDir) -> None:
-        """Opens one of the logs that nobody has asked for so far, and comes back for the next."""
+        """Opens one of the logs that nobody has asked for so far, and schedules the next."""
         self._timer = None
         while self._unopened:
             topic_partition = self._unopened.pop()
@@ -189,7 +189,7 @@ def _mark(log_dir: LogDir, meta_properties: MetaProperties) -> None:
 
 
 def parse_topic_partition(name: str) -> TopicPartition | None:
-    """Returns what a directory's name says; None if it is no partition's."""
+    """Returns the partition that a directory is named after; None if it is none's."""
     topic, dash, partition = name.rpartition("-")
     if not dash or not topic or not partition.isdecimal():
         return None

@@ -37,7 +37,7 @@ class ProducerLoader:
 
 
 def _replayed(producers: ProducerState, segments: list[Segment], end: int) -> ProducerState:
-    """Forgets what cannot be replayed without a gap: a state that is behind would refuse good batches."""
+    """Returns the state at `end`. Begins again after a gap: a state that misses batches would refuse good ones."""
     start = producers.end_offset
     for slot, segment in enumerate(segments):
         next_base = segments[slot + 1].base_offset if slot + 1 < len(segments) else end

@@ -4,9 +4,9 @@ Rules of recovery, Kafka's unless said otherwise:
 - Below the recovery point everything is durable and trusted. From the segment that holds it onward every batch is
   walked over, the indexes, leader epochs and producer state are rebuilt, and every batch not below it has its CRC
   checked.
-- At the first batch that is torn, rotten or out of order the segment is cut, and the segments behind it are removed.
+- At the first batch that is torn, rotten or out of order the segment is cut, and the segments after it are removed.
 - Unlike Kafka, a segment that ends before the next one begins counts as torn too: offsets must not skip. Where
-  everything was durable, below the recovery point and where compaction has been, a gap is compaction's and no loss.
+  everything was durable, below the recovery point and where compaction has been, a gap is from compaction and no loss.
 - What was removed stays removed: names are synced before anything is appended, or a second crash could bring back a
   segment or a snapshot of a past that the log no longer contains.
 - A segment that reaches beyond the start of the next one is cut there: the log was truncated, a new segment was begun,
@@ -145,7 +145,7 @@ class LogLoader:
         return self._files.file_size(f"{self._path}/{name}") if name in names else -1
 
     def _begin(self, segments: list[Segment]) -> int:
-        """An empty log, at the log start offset: its records are gone, their offsets are not given out again."""
+        """Begins an empty log at the log start offset: its records are gone, their offsets are not assigned again."""
         segment = Segment(self._path, self._log_start_offset, self._log_dir.cache, self._now_ms)
         if self._log_start_offset > 0:
             segment.create()
@@ -156,7 +156,7 @@ class LogLoader:
     # ---- after a clean stop
 
     def _trusted_end(self, segments: list[Segment]) -> int | None:
-        """The log end offset; None if the files contradict the mark of a clean stop."""
+        """Returns the log end offset; None if the files contradict the mark of a clean stop."""
         for segment in segments:
             if segment.base_offset in self._without_index and segment.size:
                 self._warn(f"the index files of segment {segment.base_offset} are missing or damaged: rebuilding them")
@@ -182,7 +182,7 @@ class LogLoader:
             return 0
         self._producers = self._load_producers(segments, snapshots, segments[first].base_offset, is_clean=False)
         end_offset = segments[first].base_offset
-        self._leader_epochs.truncate_from_end(end_offset)  # the batches say it; the file may tell of another past
+        self._leader_epochs.truncate_from_end(end_offset)  # the batches are right; the file may be of another past
         for slot in range(first, len(segments)):
             if segments[slot].base_offset != end_offset and segments[slot].base_offset > self._gaps_end:
                 self._warn(f"offsets from {end_offset} to {segments[slot].base_offset - 1} are missing")
@@ -236,7 +236,7 @@ class LogLoader:
         return end_offset, segment.size == size or end_offset == limit
 
     def _replace_aborted(self, segment: Segment, rows: list[AbortedTransaction]) -> None:
-        """The batches say it: compaction, which removes those of aborted transactions, has not been here."""
+        """Replaces the rows by what the batches say: compaction, which removes aborted ones, has not been here."""
         if rows != self._aborted.of_segment(segment.base_offset):
             path = f"{self._path}/{file_name(segment.base_offset, TXN_INDEX_SUFFIX)}"
             self._aborted.replace(segment.base_offset, rows)
@@ -279,7 +279,7 @@ class LogLoader:
         self._aborted.replace(base_offset, decode_aborted(self._files.read_bytes(path)))
 
     def _remove_snapshots(self, segments: list[Segment], snapshots: list[int], end_offset: int) -> None:
-        """Kept are those at the start of a segment and the last one, which a clean stop wrote at the log's end."""
+        """Removes all but those at a segment's start and the last one, which a clean stop wrote at the log's end."""
         bases = {segment.base_offset for segment in segments}
         good = [offset for offset in snapshots if offset <= end_offset]
         for offset in snapshots:

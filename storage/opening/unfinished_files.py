@@ -5,7 +5,7 @@ its name, and the segments it covers go, unless a `.cleaned` file at or below it
 split that was not finished. Index files without their log go.
 
 Ours, because a power cut may keep a later change and lose an earlier one: `.swap` files that are no good are gone
-before the `.cleaned` files that tell so, and the segments that a good one covers before it takes its name.
+before the `.cleaned` files that show it, and the segments that a good one covers before it takes its name.
 """
 
 from barnabas.base.environment import Report
@@ -24,7 +24,7 @@ SWAP_SUFFIX = ".swap"
 
 _UNFINISHED = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, TEMPORARY_SUFFIX)
 _METADATA_SNAPSHOT_DELETED = ".checkpoint" + DELETED_SUFFIX
-"""The affair of the metadata log, which knows what its snapshots are."""
+"""The metadata log takes care of these: it knows its snapshots."""
 _INDEXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 
@@ -37,7 +37,7 @@ def clear_unfinished(files: Files, path: str, report: Report) -> set[str]:
     swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
     good_swaps = [name for name in swaps if not cleaned or _offset(name) < min(cleaned)]
     if swaps:
-        files.sync_dir(path)  # who was killed may not have come to that: what is good must stay so before anything goes
+        files.sync_dir(path)  # a killed broker may not have done it: good files must be durable before others go
     bad = [name for name in sorted(names - set(good_swaps)) if _is_unfinished(name, names)]
     for name in bad:
         report.info(f"{path}: removed {name}, which something interrupted had left", path=f"{path}/{name}")
@@ -49,7 +49,7 @@ def clear_unfinished(files: Files, path: str, report: Report) -> set[str]:
 
 
 def remove_unfinished(files: Files, path: str) -> None:
-    """Removes what a failed compaction has left while the log is in use. Nothing of it has begun to take a place."""
+    """Removes what a failed compaction has left while the log is in use. None of it has begun to replace a segment."""
     _remove_in_order(
         files, path, [name for name in files.listdir(path) if name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX))]
     )

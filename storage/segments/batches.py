@@ -1,7 +1,7 @@
 """Walking over the batches of a segment's file: by headers alone, or with every byte when checksums matter.
 
-Both stop at the first thing that cannot be a batch. They never raise for what the file holds: what to do about a torn
-or rotten tail is the caller's decision, who sees how far the walk came.
+Both stop at the first thing that cannot be a batch. They never raise for what the file holds: the caller sees how
+far the walk came and decides what to do about a torn or rotten tail.
 """
 
 from collections.abc import Iterator
@@ -15,13 +15,13 @@ _SCAN_BYTES = 1 << 20
 
 
 def header_in(file: File, position: int) -> BatchHeader | None:
-    """The header at a position that should be a batch's start; None if there cannot be one."""
+    """Returns the header at a position where a batch should begin; None if there cannot be one."""
     raw = file.pread(HEADER_BYTES, position) if position >= 0 else b""
     return header_at(raw) if len(raw) == HEADER_BYTES else None
 
 
 def iter_headers(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of every whole batch from one known start to `end`; reads little more than the headers."""
+    """Yields position and header of every whole batch from a known start to `end`. Reads little but the headers."""
     while position + HEADER_BYTES <= end:
         chunk = file.pread(min(_HOP_BYTES, end - position), position)
         at = 0
@@ -38,7 +38,7 @@ def iter_headers(file: File, position: int, end: int) -> Iterator[tuple[int, Bat
 
 
 def scan_batches(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """Position, header and bytes of every whole batch; the bytes are good until the next step."""
+    """Yields position, header and bytes of every whole batch; the bytes are good until the next step."""
     chunk, chunk_at = memoryview(b""), position
     while position + HEADER_BYTES <= end:
         at = position - chunk_at

@@ -43,7 +43,7 @@ class FileCache:
         return file
 
     def forget(self, path: str) -> None:
-        """For a file that is renamed or removed; those who hold it keep it."""
+        """Forgets a file that is renamed or removed; its users keep it."""
         self._open.pop(path, None)
 
     def forget_all(self) -> None:

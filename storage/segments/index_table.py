@@ -49,14 +49,14 @@ class IndexTable:
     row_bytes: ClassVar[int]
 
     def __init__(self, path: str, cache: FileCache) -> None:
-        """Empty and in memory."""
+        """Creates a table that is empty and in memory."""
         self.path = path
         self._cache = cache
         self._columns: tuple[array[int], array[int]] | None = (array(self.typecodes[0]), array(self.typecodes[1]))
         self._count = 0
 
     def leave_memory(self, count: int) -> None:
-        """The file holds this many rows and they are all."""
+        """Drops the rows from memory: the file holds all of them, this many."""
         self._columns = None
         self._count = count
 
@@ -80,7 +80,7 @@ class IndexTable:
         return self.row(count - 1) if count else None
 
     def floor(self, column: int, value: int) -> int:
-        """The slot of the last row whose column is at most `value`; -1 if there is none."""
+        """Returns the slot of the last row whose column is at most `value`; -1 if there is none."""
         return bisect_right(self._column(column), value) - 1
 
     def _column(self, column: int) -> Sequence[int]:
@@ -114,7 +114,7 @@ class IndexTable:
         return columns
 
     def to_bytes(self) -> bytes:
-        """The whole file, as it should be."""
+        """Returns the contents that the file should have."""
         assert self._columns is not None, "the file is the only copy"
         first, second = (_big_endian(column) for column in self._columns)
         width, row_bytes = self.fields[0].size, self.row_bytes

@@ -1,7 +1,7 @@
 """From a timestamp to an offset: the one place of storage that opens batches to look at records.
 
-The time index leads to the first batch that may hold the timestamp; only that batch is decompressed. One that cannot be
-opened, or takes too much time or memory for that, is answered for as a whole: whoever starts there misses nothing.
+The time index leads to the first batch that may hold the timestamp; only that batch is decompressed. If it cannot
+be opened, or takes too much time or memory, the answer is the whole batch: a reader that starts there misses nothing.
 """
 
 from typing import NamedTuple
@@ -23,7 +23,7 @@ class TimestampOffset(NamedTuple):
 
 
 def find_timestamp(segments: SegmentList, timestamp: int, log_start_offset: int) -> TimestampOffset | None:
-    """The first record at or after the timestamp, at or behind the log start offset."""
+    """Returns the first record at or after both the timestamp and the log start offset."""
     for segment in segments:
         if segment.largest_indexed_timestamp() >= timestamp:
             found = _find_in_segment(segment, timestamp, log_start_offset)
@@ -62,7 +62,7 @@ def _find_in_batch(
 
 
 def find_max_timestamp(segments: SegmentList) -> TimestampOffset | None:
-    """The first record that has the largest timestamp of the log, which is that of all others where none has any."""
+    """Returns the first record with the log's largest timestamp, which all records share if none has any."""
     segment = max(segments, key=Segment.largest_indexed_timestamp)
     if not segment.size:
         return None  # it may not even have a file

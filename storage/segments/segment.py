@@ -2,7 +2,7 @@
 
 Rules:
 - Batches are appended whole. If the disk takes only part of them the torn tail is cut off again at once: a reader,
-  and the scan after a crash, must never find good batches behind a bad one.
+  and the scan after a crash, must never find good batches after a bad one.
 - Only the active segment, the last of its log, grows. Its indexes live in memory; a closed segment's are read from
   files.
 - Indexes are hints. The log is the truth from which they are rebuilt when a row does not fit the batch it names.
@@ -30,7 +30,7 @@ _REBUILT_INTERVAL_BYTES = 4096
 
 
 class TornTail(Exception):
-    """A failed append left bytes that could not be cut off again: nothing may be appended behind them."""
+    """A failed append left bytes that could not be cut off again: nothing may be appended after them."""
 
 
 def file_name(offset: int, suffix: str) -> str:
@@ -58,7 +58,7 @@ class Segment:
     )
 
     def __init__(self, directory: str, base_offset: int, cache: FileCache, created_ms: int) -> None:
-        """Empty, with its indexes in memory. Creates no file."""
+        """Creates an empty segment with its indexes in memory, but no file."""
         stem = f"{directory}/{base_offset:020d}"
         self._cache = cache
         self.path = stem + LOG_SUFFIX
@@ -88,7 +88,7 @@ class Segment:
         self.time_index.clear()
 
     def load_closed(self, size: int, index_bytes: int, time_index_bytes: int) -> None:
-        """It stands on disk, complete; the indexes are read from their files when they are needed."""
+        """Takes over a segment that is complete on disk; its indexes are read from their files when they are needed."""
         self.size = self.synced_bytes = size
         self.is_sealed = True
         self._knows_timestamps = False
@@ -100,7 +100,7 @@ class Segment:
         return self.path, self.offset_index.path, self.time_index.path
 
     def set_suffix(self, suffix: str) -> None:
-        """Its files have this behind their names while compaction puts it in its place; "" when that is done."""
+        """Sets the suffix that its files have while compaction puts it in its place; "" when that is done."""
         stem = self.path[: self.path.rindex(LOG_SUFFIX)]
         self.path = stem + LOG_SUFFIX + suffix
         self.offset_index.path = stem + INDEX_SUFFIX + suffix
@@ -112,7 +112,7 @@ class Segment:
     # ---- writing
 
     def create(self) -> None:
-        """For a segment whose name must tell the log end offset; the first of a log waits for its first append."""
+        """Creates the file, whose name shows the log end offset. A log's first segment waits for its first append."""
         self._cache.open(self.path, True)
 
     def append(self, batch: memoryview, header: BatchHeader, last_offset: int, index_interval_bytes: int) -> None:
@@ -143,7 +143,7 @@ class Segment:
         self._find_max_timestamp()
 
     def _find_max_timestamp(self) -> None:
-        """The last row of the time index knows of the batches before it; those after it are looked at."""
+        """Takes the last row of the time index, which covers the batches before it, and looks at those after it."""
         self.max_timestamp, relative_offset = self.time_index.last() or (NO_TIMESTAMP, 0)
         self.offset_of_max_timestamp = self.base_offset + relative_offset
         last = self.offset_index.last()
@@ -201,25 +201,25 @@ class Segment:
         return self.offset_index.is_full(size) or self.time_index.is_full(size)
 
     def first_batch_timestamp(self) -> int:
-        """The largest of the first batch; -1 if it has none. For a segment that is not empty."""
+        """Returns the largest timestamp of the first batch, -1 if it has none. The segment must not be empty."""
         if self.first_timestamp is None:
             header = header_in(self.file(), 0)
             self.first_timestamp = header.max_timestamp if header else NO_TIMESTAMP
         return self.first_timestamp
 
     def close_indexes(self) -> None:
-        """The segment is closed, or the broker stops: the last row of the time index tells the largest timestamp."""
+        """Adds the last row of the time index, the largest timestamp: the segment is closed, or the broker stops."""
         self._append_time_row()
 
     def index_files(self) -> list[tuple[str, bytes]]:
-        """What the index files must hold. A worker may ask: a closed segment changes no more."""
+        """Returns what the index files must hold. A worker may ask: a closed segment changes no more."""
         return [
             (self.offset_index.path, self.offset_index.to_bytes()),
             (self.time_index.path, self.time_index.to_bytes()),
         ]
 
     def seal(self) -> None:
-        """The index files are written, perhaps in the place of older ones: memory is no longer needed."""
+        """Drops the indexes from memory: their files are written, perhaps in the place of older ones."""
         self.is_sealed = True
         self._cache.forget(self.offset_index.path)
         self._cache.forget(self.time_index.path)
@@ -227,7 +227,7 @@ class Segment:
         self.time_index.leave_memory(len(self.time_index))
 
     def activate(self) -> None:
-        """The indexes of a segment that was loaded come into memory, for the first append since."""
+        """Brings the indexes of a segment that was loaded into memory, for the first append since."""
         self.largest_indexed_timestamp()
         self.offset_index.load()
         self.time_index.load()
@@ -252,7 +252,7 @@ class Segment:
     # ---- timestamps
 
     def largest_indexed_timestamp(self) -> int:
-        """-1 if no record has one."""
+        """Returns the largest timestamp, -1 if no record has one."""
         if not self._knows_timestamps:
             last = self.time_index.last()
             self.max_timestamp, relative_offset = last or (NO_TIMESTAMP, 0)
@@ -263,7 +263,7 @@ class Segment:
     # ---- reading
 
     def position_of(self, offset: int) -> int:
-        """Where the first batch that ends at or behind the offset begins; the segment's size if there is none."""
+        """Returns where the first batch that ends at or after the offset begins; the segment's size if none does."""
         if offset <= self.base_offset or self.size == 0:
             return 0
         slot = self.offset_index.slot_of_offset(offset - self.base_offset)
@@ -272,7 +272,7 @@ class Segment:
             return start
         file = self.file()
         if slot + 1 < len(self.offset_index):
-            # Slices are cut at index rows: who reads on asks for the very batch that the next row names.
+            # Slices are cut at index rows: the next read asks for the very batch that the next row names.
             position = self.offset_index.row(slot + 1)[1]
             header = header_in(file, position)
             if header is not None and header.base_offset == offset:
@@ -283,9 +283,9 @@ class Segment:
         return self.size
 
     def end_of_batches(self, start: int, max_bytes: int, limit: int) -> int:
-        """The end of as many whole batches from `start` as fit; `start` itself if not even one does.
+        """Returns the end of as many whole batches from `start` as fit; `start` itself if not even one does.
 
-        Cut at an index row where there is one: up to an index interval less than could be, but found without a walk.
+        It is at an index row where there is one: up to an index interval less than would fit, but found without a walk.
         """
         if limit - start <= max_bytes:
             return limit
@@ -310,7 +310,7 @@ class Segment:
         return start + header.size_bytes
 
     def _row_position(self, slot: int) -> int:
-        """The position that the row names, checked if it comes from a file; 0 for slot -1."""
+        """Returns the position that the row names, checked if it comes from a file; 0 for slot -1."""
         if slot < 0:
             return 0
         relative_offset, position = self.offset_index.row(slot)
@@ -322,7 +322,7 @@ class Segment:
         return position
 
     def next_offset(self) -> int | None:
-        """The offset behind the last batch, found from the last index row; None if the file does not end with one."""
+        """Returns the offset after the last batch, found from the last index row; None if the file ends in no batch."""
         next_offset, end = self.base_offset, 0
         start = self._row_position(len(self.offset_index) - 1)
         for position, header in iter_headers(self.file(), start, self.size):

@@ -19,7 +19,7 @@ class SegmentList:
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
         self._cursors: dict[int, int] = {}
-        """Offsets to which the active segment was read, and where they begin."""
+        """Offsets up to which the active segment was read, and their positions."""
         self.active = segments[-1]
 
     def __len__(self) -> int:
@@ -49,7 +49,7 @@ class SegmentList:
         return removed
 
     def count_below(self, offset: int) -> int:
-        """How many segments lie wholly below the offset; the active one never counts."""
+        """Returns how many segments lie wholly below the offset; the active one never counts."""
         return max(bisect_right(self._bases, offset) - 1, 0)
 
     def remove_first(self, count: int) -> list[Segment]:
@@ -59,7 +59,7 @@ class SegmentList:
         return removed
 
     def slots_of(self, bases: Sequence[int]) -> slice | None:
-        """Where the segments with these base offsets, and no others, stand in a row; None if they do not."""
+        """Returns the slots of the closed segments with these base offsets; None if they do not stand in a row."""
         start = bisect_left(self._bases, bases[0])
         slots = slice(start, start + len(bases))
         return slots if self._bases[slots] == list(bases) and slots.stop < len(self._bases) else None
@@ -76,7 +76,7 @@ class SegmentList:
     def read(
         self, offset: int, max_bytes: int, *, max_offset: int, end_offset: int, at_least_one: bool
     ) -> FileSlice | None:
-        """Whole batches from the one that holds `offset`, ending before `max_offset`, which is at most `end_offset`."""
+        """Returns whole batches from the one that holds `offset` up to `max_offset`, which is at most `end_offset`."""
         if offset >= self._bases[-1]:
             return self._read_active(offset, max_bytes, max_offset, end_offset, at_least_one)
         slot = self.count_below(offset)
@@ -109,7 +109,7 @@ class SegmentList:
         return _slice(segment, start, end, limit, at_least_one)
 
     def unread_bytes(self, offset: int, max_offset: int) -> int | None:
-        """How much lies between the two; None if they are in different segments: nobody reads across that border."""
+        """Returns the bytes between the two; None if they are in different segments: no read crosses that border."""
         slot = self.count_below(offset)
         if slot != self.count_below(max_offset):
             return None

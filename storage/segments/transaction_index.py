@@ -74,12 +74,12 @@ class AbortedTransactions:
         self._by_segment.pop(base_offset, None)
 
     def between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Returns those that reach into this range, by their first offsets."""
+        """Returns the transactions that reach into this range, ordered by first offset."""
         rows = (row for rows in self._by_segment.values() for row in rows)
         return sorted(row for row in rows if row.first_offset < end_offset and row.last_offset >= start_offset)
 
     def files_of(self, directory: str, segments: Iterable[Segment]) -> Iterator[tuple[str, bytes]]:
-        """The files that these segments must have, and what each must hold."""
+        """Yields the files that these segments must have, and what each must hold."""
         for segment in segments:
             if rows := self._by_segment.get(segment.base_offset):
                 yield f"{directory}/{file_name(segment.base_offset, TXN_INDEX_SUFFIX)}", encode_aborted(rows)
