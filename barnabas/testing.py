@@ -92,7 +92,7 @@ class Broker:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> Self:
-        """Returns when the broker answers and the topics are there; raises what kept it from starting."""
+        """Returns when the broker answers and the topics are there; raises the error that kept it from starting."""
         assert self._thread is None, "this broker runs already"
         self.data_dir = self._own_data_dir or tempfile.mkdtemp(prefix="barnabas-")
         ready = threading.Event()

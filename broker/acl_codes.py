@@ -1,4 +1,4 @@
-"""What the requests about access control lists share: there is no authorizer, so only this is looked at."""
+"""The check that the requests about access control lists share: there is no authorizer, so nothing else is checked."""
 
 from barnabas.protocol.errors import ProtocolError
 
@@ -7,6 +7,6 @@ UNKNOWN = 0
 
 
 def check_acl_codes(*codes: int) -> None:
-    """Raises ProtocolError, which ends the connection, where Kafka does not take the request for one."""
+    """Raises ProtocolError, which ends the connection, for a request that Kafka takes for malformed."""
     if UNKNOWN in codes:
         raise ProtocolError("an access control list with an UNKNOWN part")

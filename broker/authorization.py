@@ -1,6 +1,6 @@
 """What an ACL can allow: operations on resources, numbered as on the wire.
 
-Nothing is enforced so far: every principal may do everything, and clients that ask are answered so.
+Nothing is enforced so far: every principal may do everything, and clients that ask get that answer.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What the controller needs to know of the configuration of the process that it runs in."""
+"""The part of a process's configuration that its controller needs."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING

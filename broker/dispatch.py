@@ -49,7 +49,7 @@ class Dispatcher:
         handler = self._handlers.get(header.api_key)
         if handler is None or header.api_version not in handler.request.__versions__:
             return _refuse(header)
-        # What follows the message is ignored, as by Kafka: librdkafka leaves three bytes behind Metadata of all topics
+        # What follows the message is ignored, as by Kafka: librdkafka leaves three bytes after Metadata of all topics
         request, _ = decode_from(handler.request, header.api_version, frame, position)
         context = RequestContext(header.api_version, header.client_id, session, self._listener_type)
         response = handler.handle(self._node, request, context)
@@ -60,7 +60,7 @@ class Dispatcher:
         return encode_response(response, header.api_version, header.correlation_id)
 
     def _first_produce(self, frame: memoryview, session: Session) -> Promise[Reply] | Reply:
-        """Imports what a start can do without."""
+        """Imports the quick way with the first Produce: a start can do without it."""
         from barnabas.broker.handlers.produce_quick import QuickProduce
 
         self._quick_produce = QuickProduce(self._node)
@@ -76,7 +76,7 @@ def _encoded(response: Any, header: RequestHeader) -> Reply:
 
 
 def _refuse(header: RequestHeader) -> Reply:
-    """Cuts a client off that asks for what was not advertised, as Kafka does; except for the question what is."""
+    """Raises for a request that was not advertised, which ends the connection, as in Kafka; answers ApiVersions."""
     if header.api_key == ApiKey.API_VERSIONS:
         highest = HANDLERS[ApiKey.API_VERSIONS].versions.stop - 1
         return encode_response(unsupported_version(highest), 0, header.correlation_id)

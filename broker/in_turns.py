@@ -17,7 +17,7 @@ PIECES_PER_TURN = 200
 
 
 def in_turns(clock: Clock, pieces: Sequence[T], handle: Callable[[T], Promise[R]]) -> Promise[list[R]]:
-    """Returns a promise of what `handle` promises for each piece, in order. Few are handled before this returns."""
+    """Returns a promise of the result of `handle` for each piece, in order. Few are handled before this returns."""
     if len(pieces) <= PIECES_PER_TURN:
         return all_of([handle(piece) for piece in pieces])
     whole: Promise[list[R]] = Promise()

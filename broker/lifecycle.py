@@ -1,4 +1,4 @@
-"""A broker's place in its cluster: it registers at each start, and its first heartbeat has it unfenced."""
+"""A broker's place in its cluster: it registers at each start, and its first heartbeat unfences it."""
 
 from collections.abc import Callable
 
@@ -15,14 +15,14 @@ class BrokerLifecycle:
     __slots__ = ("_controller", "_image", "broker_epoch", "node_id")
 
     def __init__(self, node_id: int, controller: ControllerChannel, image: Callable[[], MetadataImage]) -> None:
-        """`image` returns the metadata that this broker has applied."""
+        """Takes `image`, which returns the metadata that this broker has applied."""
         self.node_id = node_id
         self._controller = controller
         self._image = image
         self.broker_epoch = NOT_REGISTERED
 
     def start(self, request: BrokerRegistrationRequest) -> Promise[None]:
-        """Registers; returns a promise that is kept when the cluster counts this broker among the active ones."""
+        """Registers the broker. Returns a promise that is kept when the cluster counts it among the active ones."""
         active: Promise[None] = Promise()
 
         def registered(answer: Promise[BrokerRegistrationResponse]) -> None:

@@ -64,7 +64,7 @@ class Node:
 
     @property
     def controller_id(self) -> int:
-        """A broker that takes requests for the controller, which is any: clients do not reach the quorum itself."""
+        """Returns a broker that takes requests for the controller. Any does: clients do not reach the quorum itself."""
         return self.node_id if self.node_id in self.image.brokers else -1
 
     @cached_property
@@ -81,7 +81,7 @@ class Node:
 
     @property
     def groups(self) -> "GroupCoordinator":
-        """The coordinator of groups. It is created when a group is first asked for or found."""
+        """Returns the coordinator of groups, which is created when a group is first asked for or found."""
         if self._groups is None:
             from barnabas.broker.groups.coordinator import GroupCoordinator
 
@@ -116,7 +116,7 @@ class Node:
         return found
 
     def on_metadata(self, image: MetadataImage, changes: ImageChanges) -> None:
-        """Makes a committed image true on this node."""
+        """Applies a committed image to this node."""
         self.image = image
         self.replicas.apply(image, changes)
         if self._groups is not None:

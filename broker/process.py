@@ -29,7 +29,7 @@ class BrokerProcess:
             raise
 
     def run(self, on_ready: Callable[[], None]) -> None:
-        """Returns when the broker has stopped. Raises what kept it from starting, or from going on."""
+        """Returns when the broker has stopped. Raises the error that kept it from starting, or from going on."""
         server, loop = self.server, self._system.loop
         try:
             server.ended.when_done(lambda _: loop.stop())

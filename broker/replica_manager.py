@@ -50,7 +50,7 @@ class ReplicaManager:
         self._followers: dict[tuple[str, int], FollowerPartition] = {}
 
     def partition(self, topic: str, index: int) -> LeaderPartition:
-        """Returns the partition, which this broker leads; raises what a client is answered otherwise."""
+        """Returns the partition if this broker leads it; otherwise raises the error for the client."""
         partition = self._leaders.get((topic, index))
         return partition if partition is not None else self._lead(topic, index)
 
@@ -65,8 +65,7 @@ class ReplicaManager:
         return partition
 
     def follower(self, topic: str, index: int) -> FollowerPartition:
-        """Returns the partition, of which this broker has a replica and another broker is the leader; raises
-        otherwise."""
+        """Returns the partition if this broker has a replica of it and another broker leads it; raises otherwise."""
         partition = self._followers.get((topic, index))
         return partition if partition is not None else self._follow(topic, index)
 
@@ -102,7 +101,7 @@ class ReplicaManager:
     # ---- changes
 
     def adopt(self) -> None:
-        """At start, when the image is there: settles what was found on the disk before it was."""
+        """Compares, at start, the logs found on the disk with the image, which was not there when they were opened."""
         for name in list(self._logs.partitions()):
             if name.topic != CLUSTER_METADATA_TOPIC and self._image.partition(*name) is None:
                 self._logs.move_aside(name, "the cluster knows no such partition")
@@ -127,7 +126,7 @@ class ReplicaManager:
                     self._tell_configs(configured.name)
 
     def reconfigure(self, log_defaults: LogConfig) -> None:
-        """The broker's own defaults changed: every open log may be concerned."""
+        """Takes over new defaults of the broker, which may concern every open log."""
         self._log_defaults = log_defaults
         names = {topic for topic, _ in (*self._leaders, *self._followers)}
         self._reconfigure(topic for name in names if (topic := self._image.topic(name)) is not None)
@@ -179,7 +178,7 @@ class ReplicaManager:
             self._take_role(TopicPartition(after.name, index), after.partitions[index])
 
     def _take_role(self, name: TopicPartition, described: PartitionImage) -> None:
-        """A partition that changes its role is opened in the new one when it is next asked for."""
+        """Closes a partition that changes its role: it is opened in the new one when it is next asked for."""
         leads = described.leader == self._node_id
         if (leader := self._leaders.get(name)) is not None:
             if leads:

@@ -80,9 +80,9 @@ class ArchiveJob:
         return Counts(rows_out=written, figures=figures)
 
     def _lost(self, files: Sequence[ArchivedFile], topics: Topics) -> int:
-        """Offsets that the batch should have had and that the topic no longer has.
+        """Returns how many offsets the batch should have had and the topic no longer has.
 
-        Offsets without a record are nothing unusual (compaction, transactions): lost are those below the log's begin.
+        Offsets without a record are nothing unusual (compaction, transactions): lost are those below the log's start.
         """
         if self.options.fail_on_data_loss:
             return 0  # Spark has stopped if there was any

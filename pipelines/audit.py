@@ -37,11 +37,11 @@ def run(spark: SparkSession, options: argparse.Namespace) -> int:
     )
     copy = None
     if has_copy(options) and not is_part(options):
-        # Before the source: of two ends of a copy that is being written, the later one has records of the time between.
+        # Before the source: a copy that is being written would otherwise have records from after the source's end.
         copy = _copy(spark, options, Range())
     source = _source(spark, options, part, extras)
     if has_copy(options) and is_part(options):
-        # The same offsets of the copy, whatever times stand there.
+        # The same offsets of the copy, whatever times its records have.
         copy = _copy(spark, options, Range(spans=source.spans))
     if options.dry_run:
         _print_plan(source, copy)

@@ -1,4 +1,4 @@
-"""What can go wrong between a client and a cluster, and which of it a later attempt can mend."""
+"""The errors between a client and a cluster, and which of them a later attempt can mend."""
 
 from barnabas.options import Failure
 from barnabas.protocol.errors import ErrorCode, KafkaError

@@ -117,7 +117,7 @@ def _print_all(consumer: Consumer, show: Formatter, left: int | None) -> None:
 
 
 def _print(records: Iterator[Consumed], show: Formatter, left: int | None) -> int | None:
-    """Writes them at once; how many may follow, if there is a limit."""
+    """Writes the records at once. Returns how many may follow, if there is a limit."""
     with Gathered() as gathered:
         for record in records:
             gathered.add(show(*record))

@@ -117,8 +117,7 @@ def _show(groups: list[GroupLag], arguments: Arguments, in_place: bool) -> None:
 
 
 def screen(lines: list[str]) -> str:
-    """Returns what draws the lines from the top of the terminal, over what stood there, and counts what does not
-    fit."""
+    """Returns the text that draws the lines from the top of the terminal, over old ones, and counts the rest."""
     from shutil import get_terminal_size
 
     height = get_terminal_size().lines - 1

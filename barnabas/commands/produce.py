@@ -65,7 +65,7 @@ def read_lines(descriptor: int) -> Iterator[list[bytes]]:
 
 
 def _read_what_is_there(descriptor: int) -> bytes:
-    """Waits for the first byte only. Nothing: the input has ended."""
+    """Reads the bytes that are there. Waits for the first only; returns none if the input has ended."""
     chunks = [os.read(descriptor, READ_BYTES)]
     size = len(chunks[0])
     while chunks[-1] and size < CHUNK_BYTES_MAX and select.select([descriptor], [], [], 0)[0]:

@@ -1,4 +1,4 @@
-"""What a broker judges itself when its configuration is to be altered, before the controller is asked.
+"""The checks that a broker makes itself when its configuration is to be altered, before it asks the controller.
 
 Only the broker that a configuration belongs to knows whether it can take new values, so a resource that names a broker
 must be sent to that broker, as with Kafka. The defaults of all brokers are judged by the one that was asked. Topics and
@@ -24,7 +24,7 @@ from barnabas.replication.metadata.image import MetadataImage
 
 
 def refusals(alterations: Sequence[Alteration], image: MetadataImage, config: BrokerConfig) -> list[KafkaError | None]:
-    """Returns for each alteration why this broker refuses it, or None for what is the controller's to decide."""
+    """Returns, for each alteration, why this broker refuses it, or None if the controller decides on it."""
 
     def judge(alteration: Alteration) -> None:
         match alteration.resource.type:

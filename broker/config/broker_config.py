@@ -111,7 +111,7 @@ class BrokerConfig(ServerKeys, LogKeys, GroupKeys):
 
 
 class BrokerProperties(NamedTuple):
-    """Where a broker's configuration comes from, as text: the weakest layer first."""
+    """The sources of a broker's configuration, as text: the weakest layer first."""
 
     static: Mapping[str, str] = {}
     cluster: Mapping[str, str] = {}
@@ -136,7 +136,7 @@ def _is_ignored(name: str, text: str) -> bool:
 
 
 def resolve_aliases(texts: Mapping[str, str]) -> dict[str, str]:
-    """Lets the old keys give values to the ones that replaced them, and broker.id show what node.id says."""
+    """Copies the values of old keys to the keys that replaced them, and the value of node.id to broker.id."""
     resolved = dict(texts)
     for old, name in _ALIASES.items():
         if old in texts:

@@ -105,7 +105,7 @@ def _describe_topic_default(key: ConfigKey, defaults: LogConfig, properties: Bro
 
 
 def _describe_group_default(key: ConfigKey, properties: BrokerProperties) -> DescribedConfig:
-    """Describes a group key that is not set. A broker key without effect here has no default; the group key has it."""
+    """Describes a group key that is not set. If its broker key has no effect here, its own default holds."""
     name = key.broker_keys[0] if key.broker_keys else key.name
     synonyms = _synonyms(name, (name,), properties)
     if not synonyms or synonyms[-1].source is not ConfigSource.DEFAULT_CONFIG:

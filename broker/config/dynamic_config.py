@@ -38,7 +38,7 @@ class DynamicConfig:
         return self._describer
 
     def subscribe(self, on_change: OnChange) -> None:
-        """Has `on_change` called with the whole configuration each time that something in it changes."""
+        """Calls `on_change` with the whole configuration each time that something in it changes."""
         self._subscribers.append(on_change)
 
     def log_config(self, topic: str) -> LogConfig:

@@ -10,7 +10,7 @@ from barnabas.protocol.compression import CompressionType
 from barnabas.protocol.records import NewRecord
 
 _RECORD_OVERHEAD = 32
-"""More than the lengths and deltas of a record take beside its key and value."""
+"""An upper bound of what the lengths and deltas of a record take beside its key and value."""
 
 
 def encode_batches(
@@ -22,7 +22,7 @@ def encode_batches(
     compression: CompressionType,
     producer: TransactionalProducer | None,
 ) -> bytearray:
-    """Returns as many batches as the limit demands. A record that is larger than the limit has one of its own."""
+    """Returns as many batches as the limit demands. A record that is larger than the limit gets a batch of its own."""
     data = bytearray()
     for batch in _split(records, serde, now_ms, max_batch_bytes - HEADER_BYTES):
         if producer is None:

@@ -1,8 +1,8 @@
-"""Answers that wait until what they have seen is committed, in the order of what they wait for.
+"""Answers that wait until everything they depend on is committed, in the order of the offsets that they wait for.
 
-- They leave when the high watermark has passed their offset, and none before one that waits for less.
-- One that waits too long fails with REQUEST_TIMED_OUT. What it waits for may still be committed, as in Kafka.
-- When the queue fails, everybody who waits fails at that moment. The partition may call back later: nobody is there.
+- An answer leaves when the high watermark has reached its offset, and never before one with a lower offset.
+- An answer that waits too long fails with REQUEST_TIMED_OUT. Its records may still be committed, as in Kafka.
+- When the queue fails, every waiting answer fails at that moment. A later call from the partition finds none.
 """
 
 from collections import deque
@@ -31,7 +31,7 @@ class CommitQueue:
         timeout_ms: int,
         on_failed: Callable[[KafkaError], None],
     ) -> None:
-        """`on_failed` is called when the partition cannot commit any more; it must call `fail`."""
+        """Takes `on_failed`, which is called when the partition cannot commit any more, and which must call `fail`."""
         self._partition = partition
         self._clock = clock
         self._timeout_ms = timeout_ms
@@ -42,7 +42,7 @@ class CommitQueue:
 
     def add(self, end_offset: int) -> Promise[None]:
         """Returns a promise that is kept when everything before `end_offset` is committed; it fails with a KafkaError.
-        The offset lies above the high watermark, and not below that of anybody who waits already."""
+        The offset must be above the high watermark, and not below that of an answer that waits already."""
         committed: Promise[None] = Promise()
         self._waiting.append(_Waiting(end_offset, self._clock.monotonic_ms() + self._timeout_ms, committed))
         if not self._is_watching:
@@ -52,7 +52,7 @@ class CommitQueue:
         return committed
 
     def _watch(self) -> None:
-        """Waits for the first one only: when it leaves, others may have to wait longer."""
+        """Waits for the first answer's offset only: when it leaves, others may have to wait longer."""
         self._is_watching = True
         self._partition.when_committed(self._waiting[0].end_offset).when_done(self._on_committed)
 
@@ -69,7 +69,7 @@ class CommitQueue:
             self._watch()
 
     def _on_timeout(self) -> None:
-        """The timer is for whoever was first when it was set: that one may have left long ago."""
+        """Fails the answers that are due. The timer was set for an answer that may have left long ago."""
         self._timer = None
         now_ms = self._clock.monotonic_ms()
         while self._waiting and self._waiting[0].deadline_ms <= now_ms:

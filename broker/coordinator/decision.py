@@ -2,7 +2,7 @@
 
 The order of things: the machine decides, and changes nothing. The records are appended. `on_appended` is called. The
 records are replayed. When everything that the machine has replayed is committed, `on_committed` is called and the
-answer leaves. If the append is refused, `on_committed` hears why, and nothing has happened.
+answer leaves. If the append is refused, `on_committed` gets the reason, and nothing has happened.
 """
 
 from collections.abc import Callable, Sequence

@@ -33,7 +33,7 @@ class StateMachine(Protocol):
     """
 
     def replay(self, key: Any, value: Any, producer_id: int) -> None:
-        """`producer_id` is that of the transaction that the record belongs to, or NO_PRODUCER_ID."""
+        """Takes over a record. `producer_id` is that of the record's transaction, or NO_PRODUCER_ID."""
         ...
 
     def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
@@ -41,15 +41,15 @@ class StateMachine(Protocol):
         ...
 
     def on_loaded(self) -> None:
-        """Every record was replayed. Timers may begin."""
+        """Starts timers: every record was replayed."""
         ...
 
     def on_unloaded(self) -> None:
-        """The state is about to be dropped: promises that the machine has given out must be settled."""
+        """Settles the promises that the machine has given out: its state is about to be dropped."""
         ...
 
     def counts(self) -> Mapping[str, int]:
-        """Returns how much of what there is, to be reported after a load."""
+        """Returns the number of things of each kind, to be reported after a load."""
         ...
 
 
@@ -98,13 +98,13 @@ class CoordinatorPartition(Protocol):
         ...
 
     def when_committed(self, offset: int) -> Promise[None]:
-        """Returns a promise that the high watermark has reached `offset`, which lies above it. It fails with a
-        KafkaError when it is known that this leader will not see that happen."""
+        """Returns a promise that is kept when the high watermark reaches `offset`, which lies above it. It fails with
+        a KafkaError when it is known that this leader will not see that happen."""
         ...
 
 
 class Settings(NamedTuple):
-    """From keys of the broker that do not change while it runs."""
+    """Values of broker keys that do not change while the broker runs."""
 
     load_buffer_bytes: int
     compression: CompressionType
@@ -114,7 +114,7 @@ class Settings(NamedTuple):
 class CoordinatorDefinition(NamedTuple, Generic[M_co]):
     topic: str
     key_hash: Callable[[str], int]
-    """Says, modulo the number of partitions, where a key belongs."""
+    """Returns a number that is, modulo the number of partitions, the partition of a key."""
     serde: Serde
     build: Callable[[Timers], M_co]
     """Returns the empty state machine of a partition."""

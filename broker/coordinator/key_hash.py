@@ -1,4 +1,4 @@
-"""By which number Kafka finds the partition of a group or of a transactional id."""
+"""The hash by which Kafka finds the partition of a group or of a transactional id."""
 
 
 def java_hash(text: str) -> int:

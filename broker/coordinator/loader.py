@@ -11,8 +11,8 @@ _RECORDS_PER_PAUSE = 64
 
 
 def load(partition: CoordinatorPartition, machine: StateMachine, serde: Serde, buffer_bytes: int) -> Iterator[None]:
-    """Pauses after every few records, so that the caller can look at the clock. Raises KafkaError or ProtocolError if
-    the log cannot be read."""
+    """Replays the log, and yields after every few records, so that the caller can look at the clock. Raises KafkaError
+    or ProtocolError if the log cannot be read."""
     offset = replayed = 0
     while offset < partition.log_end_offset:
         offset = max(offset, partition.log_start_offset)

@@ -34,7 +34,7 @@ class CoordinatorRuntime(Generic[M]):
         report: Report,
         image: Callable[[], MetadataImage],
     ) -> None:
-        """`open_partition` takes an index, and raises KafkaError if this broker does not lead that partition."""
+        """Takes `open_partition`, which raises KafkaError for the index of a partition not led by this broker."""
         self._definition = definition
         self._node_id = node_id
         self._open_partition = open_partition
@@ -45,12 +45,12 @@ class CoordinatorRuntime(Generic[M]):
         self._hashes: dict[str, int] = {}
         self._unloaded: deque[int] = deque()
         self._is_loading = False
-        """The next load is scheduled."""
+        """Whether the next load is scheduled."""
 
     # ---- requests
 
     def partition_of(self, key: str) -> int:
-        """Returns the index of the partition that the key belongs to; NotCoordinator if there is no topic so far."""
+        """Returns the index of the key's partition. Raises NotCoordinator if the topic does not exist so far."""
         topic = self._image().topic(self._definition.topic)
         if topic is None:
             raise NotCoordinator(f"there is no {self._definition.topic} so far: look for the coordinator first")
@@ -60,7 +60,7 @@ class CoordinatorRuntime(Generic[M]):
         return number % len(topic.partitions)
 
     def _remember_hash(self, key: str) -> int:
-        """To compute it again for every heartbeat would take a tenth of the heartbeat's time."""
+        """Returns the key's hash and caches it: computing it would take a tenth of the time of each heartbeat."""
         number = self._definition.key_hash(key)
         if len(self._hashes) >= _HASHES_MAX:
             self._hashes.clear()
@@ -80,7 +80,7 @@ class CoordinatorRuntime(Generic[M]):
         return [self.shard(index).run(decide) for index in self._led()]
 
     def run_on_loaded(self, decide: Decide[M, None]) -> None:
-        """Decides in every partition that is loaded, for nobody who would wait for an answer."""
+        """Decides in every partition that is loaded. Nobody waits for the answers."""
         for shard in list(self._shards.values()):
             if shard.is_loaded:
                 shard.run(decide)
@@ -108,7 +108,7 @@ class CoordinatorRuntime(Generic[M]):
     # ---- partitions that come and go
 
     def start(self) -> None:
-        """Begins to load what this broker leads."""
+        """Begins to load the partitions that this broker leads."""
         for index in self._led():
             self._load_soon(index)
 
@@ -148,7 +148,7 @@ class CoordinatorRuntime(Generic[M]):
                 self.start()
 
     def stop(self) -> None:
-        """Refuses everybody who waits."""
+        """Fails every answer that waits."""
         self._unloaded.clear()
         while self._shards:
             self._shards.popitem()[1].unload()

@@ -37,7 +37,7 @@ Decide = Callable[[M], Decision[R]]
 
 _LOADING_MS = 5
 _TIMER_RETRY_MS = 500
-"""When a timer's records could not be written: a session must end some day even if the disk was full when it did."""
+"""The wait after a timer's records could not be written: a session must end some day, even if the disk was full."""
 
 _AS_COORDINATOR_ERROR = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
@@ -75,7 +75,7 @@ class ShardRuntime(Generic[M]):
 
     @property
     def is_loaded(self) -> bool:
-        """Whether decisions can be made, or will never be: then `run` says why."""
+        """Returns whether decisions can be made, or can never be made: then `run` says why."""
         return self._loading is None
 
     def load_some(self) -> None:
@@ -109,11 +109,11 @@ class ShardRuntime(Generic[M]):
             )
 
     def unload(self) -> None:
-        """The partition is led by another broker now, or gone, or this broker stops."""
+        """Stops the machine: the partition is led by another broker now, or gone, or this broker stops."""
         self._stop(NotCoordinator(f"this broker does not lead {self._partition.topic_partition}"))
 
     def _stop(self, error: KafkaError) -> None:
-        """Nothing that waits here will be answered with success, and no decision will be made any more."""
+        """Fails every answer that waits, and refuses all decisions from now on."""
         self._loading = None
         self._failure = error = _as_coordinator_error(error)
         self.machine.on_unloaded()

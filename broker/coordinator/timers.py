@@ -1,4 +1,4 @@
-"""The timers of one state machine, behind one timer of the loop."""
+"""The timers of one state machine, run by one timer of the loop."""
 
 from collections.abc import Callable, Hashable
 

@@ -36,7 +36,7 @@ class GroupContext:
         config: Callable[[], BrokerConfig],
         image: Callable[[], MetadataImage],
     ) -> None:
-        """`config` and `image` are called each time: both change while the broker runs."""
+        """Takes `config` and `image`, which are called each time: both change while the broker runs."""
         self.groups: dict[str, Group] = {}
         self.timers = timers
         self.now_ms = now_ms

@@ -61,7 +61,7 @@ class GroupCoordinator:
             self._runtime.run_on_loaded(lambda shard: shard.on_topics_deleted(deleted))
 
     def stop(self) -> None:
-        """Nobody is left waiting for others to join."""
+        """Stops the timer of expiry, and answers every member that waits for others to join."""
         self._expiry.cancel()
         self._runtime.stop()
 

@@ -28,17 +28,17 @@ class Group(Protocol):
 
     @property
     def state_name(self) -> str:
-        """The state in the words of ListGroups and DescribeGroups: Stable, Empty, ..."""
+        """Returns the state in the words of ListGroups and DescribeGroups: Stable, Empty, ..."""
         ...
 
     @property
     def protocol_type(self) -> str:
-        """The protocol type as ListGroups shows it; empty for a group of simple consumers."""
+        """Returns the protocol type as ListGroups shows it; empty for a group of simple consumers."""
         ...
 
     @property
     def is_empty(self) -> bool:
-        """Whether no member is left: then what is stored may expire, and the group may be deleted."""
+        """Returns whether no member is left: then stored offsets may expire, and the group may be deleted."""
         ...
 
     def has_member(self, member_id: str) -> bool: ...

@@ -20,7 +20,7 @@ SESSION_TIMEOUT_MS = "consumer.session.timeout.ms"
 
 
 class GroupConfig:
-    """Is built for each question: that costs nothing, and it is never out of date."""
+    """The values of one group. It is built for each question: that costs nothing, and it is never out of date."""
 
     __slots__ = ("_broker", "_own")
 

@@ -51,7 +51,7 @@ class GroupMigration:
     # ---- to the consumer protocol
 
     def upgrade(self, classic: ClassicGroup, records: list[GroupRecord]) -> ConsumerGroup:
-        """Returns the group as it will be, and adds the records; GroupIdNotFound if that is not allowed."""
+        """Returns the group as it will be, and adds the records. Raises GroupIdNotFound if that is not allowed."""
         limit = self._context.config().group_consumer_max_size
         if self._policy() not in _UPGRADES:
             raise _cannot_upgrade(classic, "group.consumer.migration.policy does not allow it")
@@ -96,7 +96,7 @@ class GroupMigration:
         return left == classic_left and left > 0 and self._may_be_classic(left)
 
     def may_downgrade_by_replacing(self, group: ConsumerGroup, replaced: ConsumerMember | None) -> bool:
-        """Whether a static member that comes back with the classic protocol was the last one with the other."""
+        """Returns whether a static member that comes back with the classic protocol was the last one with the other."""
         if replaced is None or replaced.uses_classic_protocol:
             return False
         return group.classic_members == len(group.members) - 1 and self._may_be_classic(len(group.members))
@@ -112,7 +112,7 @@ class GroupMigration:
     def downgrade_by_replacing(
         self, group: ConsumerGroup, replaced: ConsumerMember, joining: ConsumerMember
     ) -> list[GroupRecord]:
-        """Follows the records that put `joining` in the place of the other."""
+        """Returns the records that follow those which put `joining` in the place of `replaced`."""
         stays = [member for member in group.members.values() if member.member_id != replaced.member_id]
         members = [*stays, joining]
         tombstones = group.tombstones_with([member.member_id for member in members])

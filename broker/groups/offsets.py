@@ -6,7 +6,7 @@ Rules, Kafka's:
 - Offsets of a topic that the group is subscribed to do not expire, and are not deleted.
 - An offset that a transaction wrote is pending until the transaction's marker is replayed. Until then a fetch that
   requires stable offsets is answered UNSTABLE_OFFSET_COMMIT, and neither the offset expires nor is its group removed.
-- A topic id that was committed with an offset and differs from the one that is asked for means: that was another topic.
+- An offset that was committed with another topic id than the one that is asked for belongs to another topic.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -50,7 +50,7 @@ _MS_PER_MINUTE = 60_000
 _LONG_MAX = 2**63 - 1
 
 TopicOffsets = dict[str, dict[int, OffsetCommitValue]]
-"""By topic and partition."""
+"""Offsets by topic and partition."""
 _NO_OFFSETS: Mapping[str, dict[int, OffsetCommitValue]] = {}
 
 
@@ -60,7 +60,7 @@ class Offsets:
         self._classic = classic
         self._by_group: dict[str, TopicOffsets] = {}
         self._pending: dict[int, dict[str, TopicOffsets]] = {}
-        """By producer id: what an undecided transaction wrote."""
+        """What undecided transactions wrote, by producer id."""
 
     # ---- commit
 

@@ -8,4 +8,4 @@ from barnabas.protocol.stored.group_record_serde import GroupKey, GroupValue
 class GroupRecord(NamedTuple):
     key: GroupKey
     value: GroupValue | None
-    """None: what the key stands for is gone."""
+    """None if what the key stands for is gone."""

@@ -49,7 +49,7 @@ class GroupShard:
     # ---- the classic protocol
 
     def _machine_of(self, group_id: str) -> GroupMachine:
-        """A group that does not exist so far would be a classic one."""
+        """Returns the machine of the group's kind. A group that does not exist so far would be a classic one."""
         group = self._context.groups.get(group_id)
         return self.classic if group is None else self._machines[group.type]
 

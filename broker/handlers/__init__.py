@@ -1,8 +1,8 @@
 """The APIs that are served. Dispatch, version checks, ApiVersions and the table in the docs come from here.
 
-A row says which versions are advertised, on which listeners the API answers, and what it takes to be allowed to call it
-once there are ACLs: each entry of `authorize` is asked about where the request names a resource of that kind, as in
-Kafka. No row is enforced so far.
+A row says which versions are advertised, on which listeners the API answers, and which permissions a call needs once
+there are ACLs: each entry of `authorize` is checked where the request names a resource of that kind, as in Kafka.
+Nothing is enforced so far.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ EVERYWHERE = (ListenerType.BROKER, ListenerType.CONTROLLER)
 class Handler:
     """One API, handled in the module of that name, which is imported when it is first called: a start needs few.
 
-    `versions` is what ApiVersions says; what is served is the part of it that the request declares.
+    `versions` is what ApiVersions lists; of these, the versions that the request declares are served.
     """
 
     handle: Callable[..., Any]

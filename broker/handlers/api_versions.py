@@ -35,7 +35,7 @@ SERVED = {
     ]
     for listener_type in ListenerType
 }
-"""What each kind of listener answers."""
+"""The APIs that each kind of listener answers."""
 
 
 def handle(node: Node, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:

@@ -1,6 +1,6 @@
-"""ConsumerGroupHeartbeat (68), versions 0 and 1 (KIP-848): v1 regular expressions, and member ids that clients make.
+"""ConsumerGroupHeartbeat (68), versions 0 and 1 (KIP-848): v1 regular expressions, and member ids from clients.
 
-Joins, acknowledges, leaves and stays alive in one: what the member does not say has not changed.
+A member joins, acknowledges, leaves and stays alive with one request: fields that it leaves out have not changed.
 """
 
 from barnabas.base.promise import Promise

@@ -17,7 +17,7 @@ def handle(node: Node, request: CreatePartitionsRequest, context: RequestContext
 
 
 def _refused(request: CreatePartitionsRequest, error: KafkaError) -> CreatePartitionsResponse:
-    """Answers for every topic that the controller took no records."""
+    """Answers every topic with the error for which the controller refused the request."""
     return CreatePartitionsResponse(
         results=[
             CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=error.message)

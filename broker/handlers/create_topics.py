@@ -16,7 +16,7 @@ def handle(node: Node, request: CreateTopicsRequest, context: RequestContext) ->
 
 
 def _refused(request: CreateTopicsRequest, error: KafkaError) -> CreateTopicsResponse:
-    """Answers for every topic that the controller took no records."""
+    """Answers every topic with the error for which the controller refused the request."""
     return CreateTopicsResponse(
         topics=[
             CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message)

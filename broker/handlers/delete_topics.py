@@ -14,7 +14,7 @@ def handle(node: Node, request: DeleteTopicsRequest, context: RequestContext) ->
 
 
 def _refused(request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse:
-    """Answers for every topic that the controller took no records."""
+    """Answers every topic with the error for which the controller refused the request."""
     asked = [(topic.name, topic.topic_id) for topic in request.topics] or [(n, ZERO_UUID) for n in request.topic_names]
     return DeleteTopicsResponse(
         responses=[

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas (48), versions 0 and 1: there are none, which a filter that makes sense is answered."""
+"""DescribeClientQuotas (48), versions 0 and 1: there are none, so a valid filter finds nothing."""
 
 from collections.abc import Sequence
 

@@ -60,7 +60,7 @@ def handle(node: Node, request: FetchRequest, context: RequestContext) -> FetchR
 def _session_of(
     node: Node, request: FetchRequest, uses_topic_ids: bool
 ) -> tuple[FetchSession | None, Iterable[PartitionFetch]]:
-    """The session that the request starts or continues, if any, and the partitions to read."""
+    """Returns the session that the request starts or continues, if any, and the partitions to read."""
     asked = _asked(request, uses_topic_ids)
     sessions, now_ms = node.fetch_sessions, node.clock.now_ms()
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
@@ -78,7 +78,7 @@ def _session_of(
 
 
 def _asked(request: FetchRequest, uses_topic_ids: bool) -> list[PartitionFetch]:
-    """Each partition once: of one that is named twice the last mention counts."""
+    """Returns each partition once: if one is named twice, the last mention counts."""
     asked: dict[Key, PartitionFetch] = {}
     for topic in request.topics:
         name = topic.topic_id if uses_topic_ids else topic.topic
@@ -200,7 +200,7 @@ class _Fetch:
         return self._node.replicas.partition(name, index)
 
     def _unknown(self, topic_id: Uuid) -> KafkaError:
-        """A session knows what the topic was called: whether it is gone, or another has its name."""
+        """Returns the error for an unknown id. A session knows the topic's name, which another may have by now."""
         name = self._session.topic_names.get(topic_id) if self._session is not None else None
         if name is None:
             return UnknownTopicId("no topic has this id")
@@ -235,7 +235,7 @@ class _Fetch:
             records=b"",
         )
         if self._context.api_version <= _NO_STORAGE_ERROR_UNTIL and isinstance(error, KafkaStorageError):
-            data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER  # those clients take the other for final
+            data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER  # those clients do not retry the other
         if self._context.api_version >= _LEADERS_SINCE and isinstance(error, (NotLeaderOrFollower, FencedLeaderEpoch)):
             data.current_leader = self._current_leader(asked.key)
         return data
@@ -264,7 +264,7 @@ class _Fetch:
             self._finish()
 
     def _finish(self) -> None:
-        """Whatever goes wrong is this fetch's own affair: the one who calls may be in the middle of a Produce."""
+        """Answers the fetch. An error fails only this fetch: the caller may be in the middle of a Produce."""
         assert self._promise is not None
         self._stop_waiting()
         try:
@@ -302,7 +302,7 @@ class _Fetch:
         )
 
     def _endpoints(self, leaders: set[int]) -> Sequence[NodeEndpoint]:
-        """Where the leaders are that the answer names: a consumer need not ask for metadata (KIP-951)."""
+        """Returns the addresses of the leaders in the answer: a consumer need not ask for metadata (KIP-951)."""
         if leaders <= {NO_LEADER} or self._replica_id >= 0:
             return ()
         return [
@@ -313,7 +313,7 @@ class _Fetch:
 
 
 def _diverging_epoch(partition: LeaderPartition, asked: PartitionFetch) -> EpochEndOffset | None:
-    """Where this log parts from what the fetcher has, if it does (KIP-595)."""
+    """Returns where this log parts from what the fetcher has, if it does (KIP-595)."""
     epoch, end_offset = partition.end_offset_for_epoch(asked.last_fetched_epoch)
     if epoch < 0:
         raise OffsetOutOfRange(f"epoch {asked.last_fetched_epoch} is older than this log")

@@ -13,6 +13,6 @@ def handle(node: Node, request: HeartbeatRequest, context: RequestContext) -> Pr
 
 
 def _refused(error: KafkaError) -> HeartbeatResponse:
-    """A member whose group is still being loaded has nothing to do but to go on."""
+    """Answers with the error, unless the group is still being loaded: then the member only has to go on."""
     is_loading = error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error.code)

@@ -1,4 +1,4 @@
-"""ListGroups (16), versions 0 to 5: v4 by state (KIP-518), v5 by type (KIP-848). Of this coordinator only."""
+"""ListGroups (16), versions 0 to 5: v4 by state (KIP-518), v5 by type (KIP-848). Only this coordinator's groups."""
 
 from barnabas.base.promise import Promise, all_of
 from barnabas.broker.coordinator.decision import Decision

@@ -4,8 +4,8 @@ v1 null for all topics (in v0 an empty list means all), v4 says whether unknown 
 replicas, v7 leader epochs, v8 to v10 authorized operations, v10 topic ids in the answer, v12 in the question too, v13
 an error code.
 
-Kafka answers the first question about a topic that it creates with UNKNOWN_TOPIC_OR_PARTITION; the answer here waits
-for the topic. Every client takes that for a broker that was quick.
+Kafka answers the first request for a topic that it creates with UNKNOWN_TOPIC_OR_PARTITION; the answer here waits for
+the topic. To a client, that looks like a broker that was quick.
 """
 
 from collections.abc import Collection, Iterable
@@ -104,7 +104,7 @@ def _unknown_id(asked: MetadataRequestTopic) -> MetadataResponseTopic:
 
 
 def _refused(name: str, code: ErrorCode, request: MetadataRequest) -> MetadataResponseTopic:
-    """Describes a topic that does not exist. What is allowed with its name, and whether it is internal, is known."""
+    """Describes a topic that does not exist. Its authorized operations, and whether it is internal, are known."""
     return MetadataResponseTopic(
         error_code=code,
         name=name,

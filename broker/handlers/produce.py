@@ -58,7 +58,7 @@ _ZSTD_SINCE = 7
 _BATCH_LENGTH_MIN = 14
 """The length of the smallest record of the oldest format: Kafka takes anything below for corrupt."""
 _WITHOUT_LOG_START_OFFSET = (CorruptMessage, KafkaStorageError, MessageTooLarge)
-"""With other refusals by the log the answer says where the log starts."""
+"""Refusals by the log after which the answer does not say where the log starts."""
 _TOPIC_IDS_SINCE = 13
 _ADMIN_CLIENT = "__admin_client"
 """A client of that name may write to internal topics, as with Kafka: it is how offsets are repaired by hand."""
@@ -192,7 +192,7 @@ class _Reply:
         return records
 
     def _refuse_transaction(self) -> None:
-        """Raises: no coordinator could end the transaction so far, and one that never ends hides all that follows."""
+        """Raises KafkaError: nothing could end the transaction so far, and an endless one hides all that follows."""
         raise KafkaError(f"{self.transactional_id} has no transaction under way", ErrorCode.INVALID_TXN_STATE)
 
     def _refused(self, topic: TopicProduceData, index: int, error: KafkaError) -> PartitionProduceResponse:

@@ -2,10 +2,10 @@
 nothing else.
 
 The general way decodes the request into objects and encodes the answer out of objects, which costs more than the append
-between them. Here the few fields are read where they lie, and the answer is packed around what the encoder once made of
-such an answer. Nothing is decided here: a request that is unusual in any way, or whose batch the log refuses, is left
-to the general way, which begins from the beginning: a refused append has left nothing behind. Only the error of a disk
-is answered at once: the disk would be asked a second time otherwise.
+between them. Here the few fields are read in place, and the numbers of the answer are packed into a template, which the
+encoder creates once. Nothing is decided here: a request that is unusual in any way, or whose batch the log refuses, is
+left to the general way, which starts from the beginning: a refused append has changed nothing. Only a disk error is
+answered at once: the general way would use the disk a second time.
 """
 
 from struct import Struct
@@ -55,11 +55,11 @@ _MARKS = (0x1112_1314, 0x2122, 0x3132_3334_3536_3738, 0x4142_4344_4546_4748, 0x5
 _START_OF_REPLY = 2 * SIZE_BYTES  # size, correlation id
 
 Topic = str | Uuid
-"""What a version calls a topic by."""
+"""The name of a topic or, since version 13, its id."""
 Found = tuple[int, int, Any, int, memoryview]
 """Acks, timeout, topic, index, batch."""
 Template = tuple[Struct, int, bytes, bytes]
-"""How a reply is laid out, its size, and what stands before and after its numbers."""
+"""The layout of a reply, its size, and the bytes before and after its numbers."""
 
 
 class QuickProduce:
@@ -73,7 +73,7 @@ class QuickProduce:
         self._templates: dict[tuple[Topic, int], Template] = {}
 
     def __call__(self, frame: memoryview, _session: Session) -> Promise[Reply] | Reply:
-        """Answers a frame that begins as a Produce does; returns None for what is to go the general way."""
+        """Answers a frame that begins as a Produce does; returns None if the frame must go the general way."""
         try:
             _, version, correlation_id, length = _unpack_header(frame)
             if version not in VERSIONS or length < _NO_STRING:
@@ -113,7 +113,7 @@ class QuickProduce:
         return reply, ()
 
     def _add_template(self, topic: Topic, version: int) -> Template:
-        """Cuts the answer, as the encoder makes it, where the numbers stand."""
+        """Creates a template: the answer of the encoder, cut where the numbers stand."""
         whole = bytes(encode_response(_response(topic, *_MARKS), version, 0)[0])
         head, tail = whole[_START_OF_REPLY:].split(_FIELDS.pack(*_MARKS))
         layout = Struct(f">ii{len(head)}sihqqq{len(tail)}s")
@@ -124,7 +124,7 @@ class QuickProduce:
 
 
 class _Acknowledgement(Promise[Reply]):
-    """The reply to an append that cannot be acknowledged at once. No closures: these take as long as an append."""
+    """The reply to an append that is not acknowledged at once. It has no closures: they cost as much as an append."""
 
     __slots__ = ("_correlation_id", "_info", "_partition", "_quick", "_timer", "_version")
 
@@ -169,7 +169,7 @@ class _Acknowledgement(Promise[Reply]):
 
     @property
     def _topic(self) -> Topic:
-        """What the response calls the topic: by its id since version 13."""
+        """Returns the topic as the response names it: by its id since version 13."""
         partition = self._partition
         return partition.topic_partition.topic if self._version < _TOPIC_IDS_SINCE else partition.topic_id
 

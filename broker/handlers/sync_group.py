@@ -1,7 +1,7 @@
 """SyncGroup (14), versions 0 to 5: v3 static members, v5 the protocol's type and name.
 
-The leader brings everybody's assignment; the others are answered when it has, and when that is stored. From v5 on the
-protocol's type and name must be there.
+The leader brings the assignment of every member; the others are answered when it is stored. From v5 on the protocol's
+type and name must be there.
 """
 
 from barnabas.base.promise import Promise

@@ -2,8 +2,8 @@
 
 Every connection of a loop reads into the same scratch buffer: what is handled at once is never copied, and a thousand
 idle connections own no memory. Only a large frame that is still incomplete has a buffer of its own: the scratch buffer
-itself, for which another one steps in, or, if little of it has come, a copy. That one grows as bytes arrive, not as the
-frame's size promises. Both go back to a small pool, so that their pages stay warm.
+itself, for which another one steps in, or, if little of it has come, a copy. The copy grows as bytes arrive, not as
+the frame's size promises. Both go back to a small pool, so that their pages stay warm.
 """
 
 FIRST_BYTES = 16 * 1024
@@ -20,7 +20,7 @@ class Buffers:
         self._pool: list[memoryview] = []
 
     def keep(self, received: memoryview, start: int, frame_bytes: int) -> memoryview:
-        """A buffer that begins with what was received from `start` on: part of a frame of this size."""
+        """Returns a buffer that begins with the bytes received from `start` on: part of a frame of this size."""
         count = len(received) - start
         if not start and count >= _WORTH_A_BUFFER and received.obj is self.scratch.obj:
             buffer = self.scratch
@@ -44,7 +44,7 @@ class Buffers:
             self._pool.append(buffer)
 
     def _taken(self, frame_bytes: int, received_bytes: int) -> memoryview:
-        """For a frame of this size. Who only promises one gets little: a thousand promises must stay cheap."""
+        """Returns a buffer for a frame of this size; a small one at first: a thousand promises must stay cheap."""
         is_large = frame_bytes > POOLED_BYTES // 8
         if is_large and self._pool:
             return self._pool.pop()

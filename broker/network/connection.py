@@ -3,7 +3,7 @@
 - All requests that one turn of the loop brought are handled before anything is sent, and the replies to one client
   leave in one write. To wake a sleeping client costs as much as to handle a request: replies that leave together find
   it awake.
-- A request may be answered later; those behind it are handled meanwhile, and answered after it.
+- A request may be answered later; those after it are handled meanwhile, and answered after it.
 - A client that does not read its replies is not read from, until it catches up.
 - A view of a received frame is dead when its handler returns. Handlers copy what they keep.
 
@@ -37,7 +37,7 @@ class State(IntEnum):
     BEHIND = 1
     """The client has so many replies to read, or to wait for, that its next requests must wait."""
     DRAINING = 2
-    """What is here is answered, and no more is read."""
+    """Received requests are answered, and no more are read."""
     CLOSED = 3
 
 
@@ -58,7 +58,7 @@ TRANSITIONS = {
     (State.BEHIND, Change.CLOSE): State.CLOSED,
     (State.DRAINING, Change.CLOSE): State.CLOSED,
 }
-"""What is absent cannot happen."""
+"""The state after each change. A pair that is absent cannot happen."""
 
 _READING, _BEHIND, _CLOSED = State.READING, State.BEHIND, State.CLOSED  # a global is found faster than a member
 
@@ -153,7 +153,7 @@ class Connection:
                 promise.when_done(self._on_settled)
 
     def _on_settled(self, _promise: Promise[Reply]) -> None:
-        """The promise may have been settled in the middle of another client's request: what follows comes later.
+        """Sends the reply later: the promise may have been settled in the middle of another client's request.
         Promises that are settled together are answered together, too."""
         if self._replies.has_settled:
             self._finish_turn_later()
@@ -207,26 +207,26 @@ class Connection:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is being answered or sent. A frame that never gets whole does not count as work."""
+        """Returns whether nothing is being answered or sent. A frame that never gets whole does not count as work."""
         return self._replies.is_empty
 
     @property
     def is_being_answered(self) -> bool:
-        """The silence is ours: a request waits for what it asks for."""
+        """Returns whether a request waits for its answer: then the silence is ours."""
         return bool(self._replies.in_flight)
 
     @property
     def is_halfway(self) -> bool:
-        """A frame has begun and is not whole."""
+        """Returns whether a frame has begun and is not whole."""
         return self._reader.is_halfway
 
     def stop_reading(self) -> None:
-        """Answers what is here and takes no more."""
+        """Answers the requests that are here and takes no more."""
         self._change(Change.STOP_READING)
         self._watch()
 
     def _break_off(self, error: Exception) -> None:
-        """Closes the connection because of what is wrong with one request, after sending the replies before it."""
+        """Closes the connection because of an error in one request, after sending the replies before it."""
         self._change(Change.STOP_READING)
         self._send()
         if isinstance(error, (KafkaError, ProtocolError)):

@@ -101,10 +101,10 @@ class FrameReader:
 
     @property
     def is_halfway(self) -> bool:
-        """Whether a frame has begun that is not handed out."""
+        """Returns whether a frame has begun that is not handed out."""
         return self._large is not None or self._position < self._end
 
     @property
     def first_bytes(self) -> bytes:
-        """The first bytes that are not handed out: they tell a client that speaks another protocol."""
+        """Returns the first bytes that are not handed out: they show whether a client speaks another protocol."""
         return bytes(self._received[self._position : min(self._end, self._position + SIZE_BYTES)])

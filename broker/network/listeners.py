@@ -22,7 +22,7 @@ _HOST_CHARACTERS = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN
 class Listener(NamedTuple):
     name: str
     host: str
-    """Empty: every interface."""
+    """Empty for every interface."""
     port: int
     security_protocol: str
 
@@ -31,7 +31,7 @@ class Listener(NamedTuple):
 
 
 def parse_protocol_map(text: str) -> dict[str, str]:
-    """Listener name to security protocol, from NAME:PROTOCOL,..."""
+    """Parses NAME:PROTOCOL,... into the security protocol of each listener name."""
     protocols = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
         name, colon, protocol = (part.strip().upper() for part in entry.rpartition(":"))
@@ -43,7 +43,7 @@ def parse_protocol_map(text: str) -> dict[str, str]:
 
 
 def parse_listeners(key: str, entries: Iterable[str], protocols: Mapping[str, str]) -> tuple[Listener, ...]:
-    """The listeners of `key`, which is `listeners` or `advertised.listeners`; an advertised port may serve twice."""
+    """Parses the listeners of `key`: `listeners` or `advertised.listeners`. An advertised port may serve twice."""
     listeners = tuple(_parse_listener(key, entry, protocols) for entry in entries)
     _check_names(key, listeners)
     if key == "listeners":
@@ -101,7 +101,7 @@ def _check_ports(key: str, listeners: tuple[Listener, ...]) -> None:
 
 
 def _ip_version(host: str) -> int:
-    """4, 6, or 0 for a name."""
+    """Returns 4 or 6, or 0 for a name."""
     import socket
 
     for family, version in ((socket.AF_INET, 4), (socket.AF_INET6, 6)):

@@ -1,4 +1,4 @@
-"""A client's session on one connection: where it came in, from where, and as whom."""
+"""A client's session on one connection: the listener, both addresses, and the principal."""
 
 from enum import IntEnum
 

@@ -1,7 +1,7 @@
 """Compaction in a process of its own: it shares no lock with the loop, and what happens to it happens to nobody else.
 
 The process is started when there is something to compact and ends when there has been nothing for a while. It ends with
-the broker, however that ends: its standard input is closed then. One that was killed has only done nothing.
+the broker, however that ends: its standard input is closed then. Killing it only leaves its job undone.
 """
 
 import os
@@ -27,7 +27,7 @@ _MODULE = "barnabas.broker.system.compaction_worker"
 
 
 class CompactionProcess:
-    """A `Compactor`. The loop reads what the process says; starting it and writing to it may block: a worker does."""
+    """A `Compactor`. The loop reads what the process writes; a worker starts it and writes to it, which may block."""
 
     def __init__(self, loop: Loop, workers: ThreadWorkers) -> None:
         self._loop = loop
@@ -76,7 +76,7 @@ class CompactionProcess:
             self._end(process)
 
     def _end(self, process: "Popen[bytes] | None") -> None:
-        """Killed, it writes nothing more, whether or not it is gone already."""
+        """Kills the process, whether or not it is gone already: it writes nothing more."""
         if process is not None:
             process.kill()
             self._workers.run(lambda: _reap(process))

@@ -1,6 +1,6 @@
 """The process in which compaction runs: `python -m barnabas.broker.system.compaction_worker`.
 
-Jobs come in on standard input, one a line; what becomes of them goes out on standard output, one line for every segment
+Jobs come in on standard input, one a line; their results go out on standard output, one line for every segment
 that is complete and one at the end of the job. When standard input ends, whatever the reason, the process ends at once:
 what it was writing has a name that the next start removes.
 """

@@ -11,13 +11,13 @@ _OPEN_FILES_MAX = 65_536
 
 
 def open_files_max(is_alone: bool) -> int:
-    """Three quarters for files; one if the process is somebody else's."""
+    """Returns the limit for files: three quarters of the descriptors; one quarter if the process is somebody else's."""
     shared = _shared()
     return int(max(_OPEN_FILES_MIN, min(shared * (0.75 if is_alone else 0.25), _OPEN_FILES_MAX)))
 
 
 def connections_below() -> float:
-    """No connection takes this descriptor, nor one above it: the system gives out the lowest that is free."""
+    """Returns the number that a connection's descriptor must be below: the system gives out the lowest that is free."""
     return _shared()
 
 

@@ -24,7 +24,7 @@ class OsFile:
         return total
 
     def _write_rest(self, buffers: Sequence[Buffer], written: int) -> None:
-        """The kernel cuts a write short when the disk is full, and above 2 GiB; trying again tells which."""
+        """Writes the rest. The kernel cuts writes short when the disk is full, and above 2 GiB; trying shows which."""
         rest = memoryview(b"".join(buffers))[written:]
         while rest:
             written = os.write(self._fd, rest)

@@ -13,7 +13,7 @@ class Entropy:
         return int.from_bytes(os.urandom((k + 7) // 8), "big") >> (-k % 8)
 
     def randrange(self, stop: int, /) -> int:
-        """Each number below `stop` equally often."""
+        """Returns each number below `stop` equally often."""
         bits = stop.bit_length()
         while (number := self.getrandbits(bits)) >= stop:
             pass

@@ -16,7 +16,7 @@ from barnabas.broker.system.workers import ThreadWorkers
 
 
 class System(NamedTuple):
-    """The environment, and what makes it move: the one who builds it runs the loop, and closes both in the end."""
+    """The environment, and the parts that make it move: its builder runs the loop, and closes both in the end."""
 
     environment: Environment
     loop: Loop

@@ -23,7 +23,7 @@ _LONGEST_WAIT_S = 3_600  # the system takes no more than 24 days, and a timer ma
 
 
 class Time(Protocol):
-    """What the module `time` offers. A test may hand in one that it can move."""
+    """The functions of the module `time` that the loop uses. A test may hand in a time that it can move."""
 
     def time_ns(self) -> int: ...
 
@@ -60,12 +60,12 @@ class Loop:
     def __init__(
         self, on_error: Callable[[BaseException], None], *, system_time: Time = time, spins: bool = False
     ) -> None:
-        """`on_error` is called with an exception that a callback let escape: our bug, which must not stop the others.
+        """Takes `on_error`, which is called with an exception of a callback: our bug, which must not stop the others.
 
         A loop that spins looks a few times more before it goes to sleep, if its last wait was a short one and small
         requests were answered since: a client that sends one after the other is answered in two thirds of the time, and
-        for no more CPU time than putting a core to sleep and waking it takes. Only for a process of its own: spinning
-        holds the GIL.
+        for no more CPU time than putting a core to sleep and waking it takes. Spin only in a process of your own:
+        spinning holds the GIL.
         """
         self._on_error = on_error
         self._time_ns = system_time.time_ns
@@ -85,7 +85,7 @@ class Loop:
         self._spins = spins
         self._waited_briefly = False
         self.expects_more = False
-        """Small requests came since the last wait: those who sent them may well send the next ones at once."""
+        """Whether small requests came since the last wait: their clients may well send the next ones at once."""
         self.jobs = 0
         """The number of jobs of other threads that this loop waits for. It does not spin then: they need the GIL."""
         self._running = False
@@ -108,11 +108,11 @@ class Loop:
         self._soon.append((callback, args))
 
     def call_when_idle(self, callback: Callback, *args: Any) -> None:
-        """Once a turn brings no more from sockets and threads, or after `_BUSY_TURNS_MAX` that did."""
+        """Calls back once a turn brings no more from sockets and threads, or after `_BUSY_TURNS_MAX` that did."""
         self._when_idle.append((callback, args))
 
     def call_from_thread(self, callback: Callback, *args: Any) -> None:
-        """The only method that another thread may call."""
+        """Calls back on the loop's thread. This is the only method that another thread may call."""
         self._from_threads.append((callback, args))
         with self._wake_lock:
             if self._is_closed:
@@ -143,7 +143,7 @@ class Loop:
     # ---- running
 
     def run(self) -> None:
-        """Until `stop` is called."""
+        """Runs until `stop` is called."""
         self._running = True
         while self._running:
             self.run_once()
@@ -208,7 +208,7 @@ class Loop:
                 self._call(timer.callback, timer.args)
 
     def _run_queue(self, queue: deque[tuple[Callback, tuple[Any, ...]]]) -> None:
-        """What is in the queue now: a callback that queues another must not keep the sockets waiting."""
+        """Runs what is in the queue now: a callback that queues another must not keep the sockets waiting."""
         for _ in range(len(queue)):
             self._call(*queue.popleft())
 

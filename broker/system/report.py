@@ -5,7 +5,7 @@
 
 Rules:
 - A line is one write, so that threads do not interleave, and it is flushed.
-- Reporting never raises: whoever has closed the stream does not listen, and the broker goes on.
+- Reporting never raises: if the stream is closed, nobody listens, and the broker goes on.
 - Text shows local time and a sentence, in colour only on a terminal; JSON shows UTC and every field. A `traceback` is
   our bug: text shows it too, indented below its line.
 """
@@ -96,7 +96,7 @@ def _indented(traceback: object) -> list[str]:
 
 
 def _one_line(text: str) -> str:
-    """What a client sent may stand in the text: it must not forge a line or drive the terminal."""
+    """Escapes what is not printable: text from a client must not forge a line or drive the terminal."""
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

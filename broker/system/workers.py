@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class JobEnded(Exception):
-    """A job raised what is no Exception, such as SystemExit: its thread goes on, and the one that waits hears of it."""
+    """A job raised something that is no Exception, such as SystemExit: its thread goes on, and its promise fails."""
 
 
 class ThreadWorkers:

@@ -14,7 +14,7 @@ from barnabas.pipelines.audits.report import EXAMPLES, Finding, PartitionFigures
 
 
 def partitions(side: Side) -> tuple[list[PartitionFigures], list[SizeStep]]:
-    """Figures of each partition, and how many records there are of each size."""
+    """Returns the figures of each partition, and how many records there are of each size."""
     # 0 by itself, then 1, 2 to 3, 4 to 7 …
     step = F.when(F.col("bytes") == 0, -1).otherwise(F.floor(F.log2("bytes"))).cast("int")
     found = side.frame.groupBy("partition", step.alias("step")).agg(
@@ -85,7 +85,7 @@ MANY_IN_A_ROW = (
 
 
 def gaps(side: Side, figures: list[PartitionFigures], *, strict: bool, committed_only: bool) -> list[Finding]:
-    """Offsets that no record has. Only partitions that lack some are sorted by offset."""
+    """Reports offsets that no record has. Only partitions that lack some are sorted by offset."""
     numbers = [each.partition for each in figures if each.missing_offsets > 0]
     if not numbers:
         return []

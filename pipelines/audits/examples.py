@@ -10,11 +10,11 @@ from barnabas.pipelines.audits.records import KEY_PREFIX_BYTES
 from barnabas.pipelines.audits.report import EXAMPLES
 
 Kinds = dict[str, tuple[int, list[dict[str, Any]]]]
-"""By kind: how many, and the first of them."""
+"""The number of rows of each kind, and the first of them."""
 
 
 def first_of_each_kind(rows: DataFrame, order: list[str]) -> Kinds:
-    """Rows with a `kind`: how many of each, and the first of them as examples."""
+    """Returns how many rows there are of each `kind`, and the first of them as examples."""
     rows = rows.persist()
     try:
         counts = {row["kind"]: row["count"] for row in rows.groupBy("kind").count().collect()}

@@ -7,11 +7,11 @@ from html import escape
 from typing import NamedTuple
 
 NARROW, WIDE = 520, 1080
-"""As wide as they are shown, so that letters have the size that the page gives them."""
+"""The widths in which plots are shown, so that letters have the size that the page gives them."""
 HEIGHT = 250
 LEFT, RIGHT, TOP, BOTTOM = 72, 12, 12, 46
 LABEL = 80
-"""As wide as a time is."""
+"""The width of a time."""
 
 Text = Callable[[float], str]
 

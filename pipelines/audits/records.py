@@ -32,7 +32,7 @@ class Side:
     policy: str = "delete"
     topic: str = ""
     settings: Mapping[str, str] | None = None
-    """How to reach the topic; None of an archive."""
+    """How to reach the topic; None for an archive."""
 
     @property
     def is_archive(self) -> bool:
@@ -50,7 +50,7 @@ class Range:
     since_ms: int | None = None
     until_ms: int | None = None
     spans: Mapping[int, range] | None = None
-    """These offsets instead, and nothing of partitions that are not named."""
+    """The offsets to check instead, and nothing of partitions that are not named."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +170,7 @@ def _is_archived(files: Files, topic: str) -> bool:
 
 
 def _archive_spans(rows: DataFrame, topic: str, part: Range) -> dict[int, range]:
-    """Times become offsets as a broker makes them: from the first record that is not older on, up to the first."""
+    """Turns times into offsets as a broker does: each becomes the offset of the first record that is not older."""
     time_ms, offset = F.unix_millis("timestamp"), F.col("offset")
     after = F.max("offset") + 1
     found = (

@@ -57,7 +57,7 @@ class KeyFigures:
 class Interval:
     start_ms: int
     partition: int
-    """-1: those that are not listed by themselves."""
+    """-1 for all partitions that are not listed by themselves."""
     records: int
     bytes: int
 
@@ -193,7 +193,7 @@ def bytes_text(size: float) -> str:
 
 
 def time_text(ms: int | None) -> str:
-    """Timestamps are what producers say: they can be anything that fits into 64 bits."""
+    """Shows a timestamp. Producers choose timestamps: they can be anything that fits into 64 bits."""
     if ms is None or ms < 0:
         return "-"
     try:

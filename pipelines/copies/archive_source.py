@@ -34,7 +34,7 @@ class Chosen(NamedTuple):
 
 
 class ArchiveSource:
-    """The files of a commit never change, but whole days of them may have been removed."""
+    """The chosen files of an archive. They never change, but whole days of them may have been removed."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class ArchiveSource:
         return [file for file in self.files if self._is_whole(file) == whole]
 
     def _is_whole(self, file: ArchivedFile) -> bool:
-        """Says whether all its records are chosen, so that the log tells what is in it."""
+        """Says whether all its records are chosen, so that the log says what is in it."""
         timeless = self.part.from_time is None and self.part.to_time is None
         span = self.spans[file.partition]
         return timeless and file.first_offset in span and file.last_offset in span

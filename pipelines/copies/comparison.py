@@ -156,7 +156,7 @@ def after_the_cut(left: Sequence[Row], held: Sequence[int | None], cut: Cut) -> 
     """Returns the source offset to continue with; none if nothing fits, two if there is more than one way.
 
     The last records that the target holds are the first that are left of the source; those before them are gone. The
-    offsets tell how many are gone, if each had a record. Transactions take offsets of their own: where what is left
+    offsets show how many are gone, if each had a record. Transactions take offsets of their own: where what is left
     shows this, it is compared with the target's end. `held` has None for records that the target no longer has.
     """
 

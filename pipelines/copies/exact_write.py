@@ -8,7 +8,7 @@ a partition that one task writes in order. So, for each chunk:
 3. One task per target partition writes the records, and is never started a second time.
 4. The target's ends must have moved by the number of records; then the state says so.
 
-A run that finds a chunk under way compares what the target has after the noted ends with the source, and continues on
+A run that finds a chunk under way compares what the target has after the noted ends with the source, and continues
 after it: what was written counts, not what was noted.
 """
 
@@ -39,7 +39,7 @@ class Beginning(NamedTuple):
 
 
 class ExactWriter:
-    """`advice` says how to begin again with a topic of the target."""
+    """Writes chunks to the target. `advice` says how to begin again with one of its topics."""
 
     def __init__(
         self,

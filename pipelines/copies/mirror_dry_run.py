@@ -7,7 +7,7 @@ from barnabas.pipelines.shared.progress import plural
 
 
 def planned(mirror: Mirror, starting_offsets: str, *, fail_on_data_loss: bool) -> Iterator[str]:
-    """Lines to print. Raises Failure if the mirror could not begin."""
+    """Yields the lines to print. Raises Failure if the mirror could not begin."""
     sight = mirror.look()
     if not sight.sources:
         yield "no topic matches so far; topics that match are copied when they appear"

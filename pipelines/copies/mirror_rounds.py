@@ -16,7 +16,7 @@ from barnabas.pipelines.shared.position import chosen_offset
 
 
 class Ends(NamedTuple):
-    """What a source partition holds."""
+    """The offsets that a source partition holds."""
 
     begin: int
     end: int
@@ -28,7 +28,7 @@ class Sight(NamedTuple):
     sources: Mapping[str, Topic]
     targets: Mapping[str, Topic]
     ends: Mapping[TopicPartition, Ends]
-    """Of the source's partitions."""
+    """The ends of the source's partitions."""
 
 
 class Mirror:

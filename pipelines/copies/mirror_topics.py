@@ -52,7 +52,7 @@ class NewTopics(NamedTuple):
     source: Cluster
     target: Cluster
     configs: Mapping[str, str]
-    """Instead of the source's; an empty value leaves the setting to the target."""
+    """Settings that replace the source's; an empty value leaves the setting to the target."""
     replication_factor: int | None
 
     def create(self, name: str, source: str) -> None:

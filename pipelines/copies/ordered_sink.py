@@ -34,9 +34,9 @@ REQUEST_TIMEOUT_MS = 30_000
 """Kafka's default."""
 
 NO_RETRIES = {"spark.task.maxFailures": "1", "spark.speculation": "false"}
-"""For Spark itself: a task that is started again is refused below, but then the first failure is not the one told."""
+"""Settings of Spark: a task that is started again is refused below, but then the first failure is not reported."""
 
-# Spark SQL has no function that tells the attempt, but the thread of a task is named after it (3.5, 4.0 and later).
+# Spark SQL has no function for the attempt's number, but the thread of a task is named after it (3.5, 4.0 and later).
 # Under any other name nothing is written at all.
 FIRST_ATTEMPT = r"task \d+\.0 in stage \d+\.0 \(TID"
 
@@ -147,7 +147,7 @@ def _size_bytes() -> Column:
 
 
 def _field_bytes(column: Column) -> Column:
-    """Its length and itself; no field has the length -1, which takes one byte."""
+    """Returns the bytes of a field and of its length; a null has the length -1, which takes one byte."""
     length = F.octet_length(column)
     return F.when(column.isNull(), 1).otherwise(_varint_bytes(length) + length)
 

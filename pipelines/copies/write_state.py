@@ -88,7 +88,7 @@ class StateLog:
         return _from_json(record)
 
     def save(self, state: State) -> None:
-        """Outlives this process from here on."""
+        """Saves the state, which outlives this process from here on."""
         if not self._log.append({"number": self._number + 1, **_to_json(state)}):
             raise self._taken()
         self._number += 1

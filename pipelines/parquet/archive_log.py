@@ -26,7 +26,7 @@ class ArchivedFile:
     """Records of one partition, ascending by offset. There may be gaps, and other files may hold what is between."""
 
     path: str
-    """Below the archive: topic=orders/date=2025-11-16/0-00000000000000000042.parquet"""
+    """The path below the archive: topic=orders/date=2025-11-16/0-00000000000000000042.parquet"""
     topic: str
     partition: int
     first_offset: int

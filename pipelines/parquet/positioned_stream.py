@@ -31,9 +31,9 @@ class View(NamedTuple):
 class Batch(NamedTuple):
     rows: DataFrame
     ends: Offsets
-    """Of the partitions that it reads."""
+    """The ends of the partitions that it reads."""
     advanced: Callable[[], Topics]
-    """To be asked when all rows were read: the new positions, if the topics are still those that were read."""
+    """Returns, once all rows were read, the new positions, if the topics are still those that were read."""
 
 
 def look(cluster: Cluster, options: argparse.Namespace) -> View:

@@ -36,11 +36,11 @@ class SingleWriter(ABC):
         self._lock: IO[str] | None = None
         self._is_new = False
         self._staging_is_needed = False
-        """While a commit may have been written whose files are still there: the next run must find them."""
+        """Whether a commit may have been written whose files are still there: the next run must find them."""
 
     @property
     def own_staging(self) -> str:
-        """Files of this run that no reader of the output sees. Gone when the run ends."""
+        """Returns the folder for files that no reader of the output sees. It is gone when the run ends."""
         return f"{self.staging}/{self.run}"
 
     @property
@@ -50,7 +50,7 @@ class SingleWriter(ABC):
 
     @abstractmethod
     def recover(self) -> None:
-        """Finishes the latest commit. Before `take_over`, as often as somebody else writes in between."""
+        """Finishes the latest commit. It is called before `take_over`, as often as somebody else writes in between."""
 
     @abstractmethod
     def take_over(self, topics: Topics, lost: int) -> bool:

@@ -35,7 +35,7 @@ class ParquetOutput:
         self.folder = folder
         self.notes = notes
         self._marks: dict[int, str | None] = {}
-        """Of the batches whose files are here."""
+        """The marks of the batches whose files are here."""
         # Beside the folder, so that no reader of the folder finds it by any pattern.
         self._staging = folder.sibling(f".{folder.root.rpartition('/')[2]}.rollup.staging")
         self._lock: IO[str] | None = None
@@ -147,7 +147,7 @@ def send(windows: DataFrame, topic: str, keys: list[str], settings: Mapping[str,
 
 
 def check_checkpoint(checkpoint: Files, settings: Mapping[str, str]) -> str | None:
-    """Its id, None if it is new. Its state is that of one kind of window: another kind cannot go on from it."""
+    """Returns the checkpoint's id; None if it is new. Its state is of one kind of window: no other kind can use it."""
     if not checkpoint.exists(SETTINGS):
         if checkpoint.names(checkpoint.root):
             raise Failure(f"{checkpoint.root} is not the checkpoint of a rollup: name an empty folder as --checkpoint")

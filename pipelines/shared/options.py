@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NoReturn
 
-# As of every command that talks to a cluster.
+# The same as for every command that talks to a cluster.
 BOOTSTRAP_VARIABLE = "BARNABAS_BOOTSTRAP_SERVERS"
 BOOTSTRAP_SERVERS = "127.0.0.1:9092"
 
@@ -243,7 +243,7 @@ QUICK_READ = {
     # slower.
     "kafka.max.poll.records": "5000",
 }
-# What was aborted was never said. Kafka's own default for consumers is another.
+# Aborted records do not count. Kafka's own default for consumers is another.
 COMMITTED = {"kafka.isolation.level": "read_committed"}
 
 

@@ -21,7 +21,7 @@ Offsets = Mapping[tuple[str, int], int]
 class TopicState:
     id: str
     next_offsets: Mapping[int, int]
-    """By partition: everything below was read, or was not there to be read."""
+    """The next offset of each partition: everything below it was read, or was not there to be read."""
 
     @property
     def partitions(self) -> int:

@@ -74,7 +74,7 @@ class Summary:
     figures: dict[str, int] = field(default_factory=dict)
     elapsed_s: float = 0.0
     stopped: bool = False
-    """By Ctrl-C or SIGTERM, not because all was read."""
+    """Whether Ctrl-C or SIGTERM ended the run before all was read."""
 
     def line(self) -> str:
         rate = self.rows_in / self.elapsed_s if self.elapsed_s else 0.0

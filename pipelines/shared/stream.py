@@ -54,7 +54,7 @@ def run_stream(
 
 
 def observe_newest(frame: DataFrame) -> DataFrame:
-    """Lets the progress line tell the lag in seconds; for a job that hands on frames without Kafka's columns."""
+    """Lets the progress line show the lag in seconds, for a job that hands on frames without Kafka's columns."""
     if NEWEST in str(frame._jdf.queryExecution().analyzed().toString()):
         return frame
     newest_ms = F.max(F.unix_millis(F.col("timestamp"))).alias("newest_ms")
@@ -104,7 +104,7 @@ class _Batches:
         """The batch that runs, and since when."""
         self.done = -1
         self.error: BaseException | None = None
-        """As it was raised: on its way through the JVM it becomes text."""
+        """The error as it was raised: on its way through the JVM it becomes text."""
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         self.running = (batch_id, time.monotonic())
@@ -163,7 +163,7 @@ class _Query:
 
     def _tell(self) -> None:
         for told in self._new_progress():
-            # Spark tells of a batch when it is committed; of a trigger that found nothing, too, but without addBatch.
+            # Spark reports a batch when it is committed; a trigger that found nothing, too, but without addBatch.
             if "addBatch" in told["durationMs"]:
                 self.committed = told["batchId"]
             self.progress.query_progressed(told)

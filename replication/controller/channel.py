@@ -1,8 +1,8 @@
 """How a broker asks the controller: with messages that could travel over a wire, whether or not they do.
 
-A response is promised for the time when it is true: what it says is committed, and a controller in this process has
-published it to its own broker. A request that is refused as a whole fails with the KafkaError whose code would be in
-the response; NOT_CONTROLLER means that the request should go to another node.
+The promise of a response is kept when the response is true: its content is committed, and a controller in this process
+has published it to its own broker. A request that is refused as a whole fails with the KafkaError whose code would be
+in the response; NOT_CONTROLLER means that the request should go to another node.
 """
 
 from typing import Any, NamedTuple, Protocol

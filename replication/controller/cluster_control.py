@@ -61,7 +61,7 @@ def bootstrap_records() -> list[FeatureLevelRecord]:
 def register_broker(
     request: BrokerRegistrationRequest, image: MetadataImage, *, has_session: bool = False
 ) -> Decision[BrokerRegistrationResponse]:
-    """`has_session`: a process has registered under this id and is alive."""
+    """Decides on a registration. `has_session`: a process has registered under this id and is alive."""
     existing = image.brokers.get(request.broker_id)
     _check_registration(request, existing, image, has_session)
     same = existing is not None and existing.incarnation_id == request.incarnation_id

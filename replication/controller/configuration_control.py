@@ -2,9 +2,9 @@
 
 Rules:
 - Each resource stands or falls alone, with all its keys. One that a request names twice is refused both times.
-- What is validated is the resource's whole configuration as it would be afterwards.
+- The resource's whole configuration is validated as it would be afterwards.
 - AlterConfigs replaces everything the resource had; the incremental one changes only the keys it names.
-- A value that stays as it is makes no record, except for brokers: there it is how an operator has files read again.
+- A value that stays as it is needs no record, except for brokers: there it is how an operator has files read again.
 - The values of a broker are judged by the broker that was asked, before the request comes here, because it alone knows
   what they have to fit (`broker/config/alter.py`). Here only its keys are looked at: they are the same for all.
 - A broker's keys fail with INVALID_REQUEST, those of topics and groups with INVALID_CONFIG, as in Kafka. A group need
@@ -48,7 +48,7 @@ class Alteration(NamedTuple):
     resource: ConfigResource
     entries: Sequence[Entry]
     replaces: bool
-    """Keys that are not named are deleted."""
+    """Whether keys that are not named are deleted."""
 
 
 Configs = Mapping[str, str]

@@ -4,7 +4,7 @@ Rules:
 - Only the leader of the quorum decides, on everything that is appended, committed or not: otherwise two requests could
   both create one topic.
 - Answers leave in the order of the log, each after its image was published. A response that needs no records still
-  waits for the records before it, because it was made of what they say.
+  waits for the records before it, because it follows from what they say.
 - A leader that resigns answers NOT_CONTROLLER to all who wait, whatever becomes of their records. Those are in the log:
   the next leader commits them or has them cut off.
 - Each leadership begins with a LeaderChange, the first batch of a new epoch.
@@ -71,7 +71,7 @@ class QuorumController:
         )
         self._answers: deque[_Answer] = deque()
         self._commit_rule: CommitRule | None = None
-        """That of this node's leadership; None while it does not lead."""
+        """The rule of this node's leadership; None while it does not lead."""
         self.epoch = -1
         """The leader epoch of its latest leadership."""
         self.failure: Exception | None = None
@@ -101,7 +101,7 @@ class QuorumController:
 
     def become_leader(self) -> Promise[None]:
         """Begins a new epoch; returns a promise that is kept when that is committed. Requests need not wait for it:
-        their records stand behind it in the log."""
+        their records come after it in the log."""
         assert not self.is_leader, "this node leads already"
         loader, settings, now_ms = self.loader, self._settings, self._environment.clock.now_ms()
         image = loader.appended_image
@@ -191,7 +191,7 @@ class QuorumController:
             self._answers.popleft().promise.resolve(None)
 
     def _fail(self, error: Exception) -> None:
-        """The appended image holds what may never have reached the disk: nothing can be decided on it any more."""
+        """Ends all decisions: the appended image holds records that may never have reached the disk."""
         if self.failure is None:
             self.failure = error
             self.snapshotter.close()

@@ -27,7 +27,7 @@ class ConfigSchemas(NamedTuple):
     broker: Schema
     """The keys of a broker."""
     group: Callable[[], Schema]
-    """Called when a group is configured, which many brokers never see."""
+    """Returns the keys of a group. It is called when a group is configured, which many brokers never see."""
 
 
 class TopicDefaults(NamedTuple):
@@ -36,7 +36,7 @@ class TopicDefaults(NamedTuple):
 
 
 class ControllerSettings(NamedTuple):
-    """What the controller's own configuration says. It may change while the controller runs."""
+    """The settings from the controller's own configuration. They may change while the controller runs."""
 
     schemas: ConfigSchemas
     describe_topic_configs: "Callable[[Mapping[str, str]], Sequence[CreatableTopicConfigs]]"

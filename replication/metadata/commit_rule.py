@@ -20,7 +20,7 @@ class CommitRule:
     __slots__ = ("_durable", "_epoch_start_offset", "_voters", "high_watermark")
 
     def __init__(self, voters: Iterable[Hashable], epoch_start_offset: int) -> None:
-        """`epoch_start_offset` is where the leader's first record stands."""
+        """Takes as `epoch_start_offset` the offset of the leader's first record."""
         self._voters = tuple(voters)
         self._durable: dict[Hashable, int] = {}
         self._epoch_start_offset = epoch_start_offset

@@ -1,7 +1,7 @@
 """The cluster's metadata at one offset of `__cluster_metadata`: what every handler reads.
 
 Rules:
-- An image never changes. `MetadataDelta` replays records on top of one and makes the next; what a record does not touch
+- An image never changes. `MetadataDelta` replays records on top of one and builds another; what a record does not touch
   is shared between the two, so one change costs the same among ten partitions and ten thousand.
 - Replay is the only way in: the live broker, a restart and a snapshot reach the same image by the same records.
 - The image holds what the records say and which offsets they came from, and the leader of the quorum, which the control
@@ -44,7 +44,7 @@ class PartitionImage(NamedTuple):
 
     @property
     def offline_replicas(self) -> tuple[int, ...]:
-        """Always empty so far: replicas cannot fail one by one."""
+        """Returns none so far: replicas cannot fail one by one."""
         return ()
 
 

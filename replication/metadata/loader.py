@@ -47,7 +47,7 @@ class MetadataLoader:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether the log, as far as it was replayed, ends inside a transaction."""
+        """Returns whether the log, as far as it was replayed, ends inside a transaction."""
         return self._held_back is not None
 
     @property
@@ -55,7 +55,7 @@ class MetadataLoader:
         return self._appended[-1].held_back if self._appended else self._committed_held_back
 
     def subscribe(self, publish: Publish) -> None:
-        """Has `publish` called with each image that is committed from now on, and with what changed in it."""
+        """Calls `publish` with each image that is committed from now on, and with what changed in it."""
         self._publishers.append(publish)
 
     # ---- what is appended

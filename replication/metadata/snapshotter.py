@@ -32,7 +32,7 @@ class Snapshotter:
         voters: tuple[QuorumVoter, ...],
         end_offset: int,
     ) -> None:
-        """`end_offset` is that of the snapshot which was loaded; 0 if there was none."""
+        """Takes as `end_offset` that of the snapshot which was loaded; 0 if there was none."""
         self._log = log
         self._loader = loader
         self._environment = environment
@@ -65,7 +65,7 @@ class Snapshotter:
         self._environment.workers.run(lambda: self._write(image, now_ms)).when_done(self._taken)
 
     def _write(self, image: MetadataImage, now_ms: int) -> list[SnapshotId]:
-        """Returns the snapshots that are left, the oldest first."""
+        """Writes a snapshot, and removes old ones. Returns those that are left, the oldest first."""
         files, path = self._environment.files, self._log.path
         write_snapshot(files, path, image, self._voters, now_ms=now_ms)
         snapshots = list_snapshots(files, path)

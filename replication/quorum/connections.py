@@ -1,7 +1,7 @@
-"""Which requests are under way, and whom it is too early to ask again.
+"""The requests that are under way, and the nodes that it is too early to ask again.
 
 Rules:
-- At most one request of a kind is under way to a node. A change of state forgets all: what they answer is too late.
+- At most one request of a kind is under way to a node. A change of state forgets all: their answers come too late.
 - After a failure the node is left alone, at first briefly, then twice as long each time.
 """
 

@@ -38,7 +38,7 @@ class QuorumCore:
     def __init__(self, replica: QuorumReplica) -> None:
         self.replica = replica
         self._leadership: Leader | None = None
-        """The leadership whose waiters were not told of its end so far."""
+        """The leadership whose end was not reported to its waiters so far."""
 
     # ---- inputs
 
@@ -93,7 +93,7 @@ class QuorumCore:
         return self._settle(now_ms)
 
     def shut_down(self, *, now_ms: int) -> list[Effect]:
-        """Resigns, and stands no more. The process may end when `unacknowledged` voters are told, or after a while."""
+        """Resigns, and stands no more. The process may end when no voter is `unacknowledged`, or after a while."""
         self.replica.is_shutting_down = True
         return self.resign(now_ms=now_ms)
 
@@ -162,7 +162,7 @@ class QuorumCore:
         return effects
 
     def _end_leadership(self, state: State) -> None:
-        """Answers all who wait for a leader that is none any more."""
+        """Answers all requests that wait for a leader which leads no more."""
         ended = self._leadership
         if ended is not None and ended is not state:
             voter_changes.leadership_ended(self.replica, ended)

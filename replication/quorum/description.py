@@ -17,7 +17,7 @@ from barnabas.replication.quorum.replica import QuorumReplica
 from barnabas.replication.quorum.voters import ReplicaKey, VoterNode
 
 OBSERVER_SESSION_MS = 5 * 60 * 1_000
-"""An observer that has not fetched for so long is not told of any more."""
+"""An observer that has not fetched for so long is no longer listed."""
 
 
 def handle_describe_quorum(
@@ -51,7 +51,7 @@ def _node(voter: VoterNode) -> Node:
 
 
 def _replica_state(replica: QuorumReplica, state: Leader, key: ReplicaKey, *, now_ms: int) -> ReplicaState:
-    """The leader itself is always caught up, and has not fetched."""
+    """Describes a replica. The leader itself is always caught up, and has not fetched."""
     is_leader = key.node_id == replica.node_id
     progress = state.progress.get(key)
     return ReplicaState(

@@ -1,10 +1,10 @@
 """What the quorum wants done. Effects are data, and their order is part of what they say.
 
 Rules for the shell that carries them out:
-- One after the other, those of one call before those of the next. What follows a Persist happens when the file is on
-  the disk, and not before: it may be the vote that the file promises to remember.
+- Carry them out one after the other, those of one call before those of the next. Those after a Persist wait until the
+  file is on the disk: one may be the vote that the file promises to remember.
 - Sync is the exception: it is begun in its turn and ends when it ends. The shell then calls `synced` with it.
-- One that fails ends the node: what it promised cannot be kept.
+- An effect that fails ends the node, which could not keep its promises any more.
 """
 
 from typing import Any, NamedTuple
@@ -45,8 +45,8 @@ class Sync(NamedTuple):
 
 
 class Send(NamedTuple):
-    """Send a request. Its end is told by `receive_response`, or by `request_failed` if the connection closes, cannot
-    be made, or stays silent for `response_timeout_ms`."""
+    """Send a request. Report its end to `receive_response`, or to `request_failed` if the connection closes, cannot be
+    opened, or stays silent for `response_timeout_ms`."""
 
     to: int
     address: Address | None

@@ -1,12 +1,12 @@
 """Elections: who stands when, who votes for whom.
 
 Rules:
-- A vote is given once an epoch, to one replica, by id and directory id, and is on the disk before it is told.
+- A vote is given once an epoch, to one replica, by id and directory id, and is on the disk before it is answered.
 - A pre-vote (KIP-996) promises nothing and persists nothing. A follower whose leader answers refuses it, so that a node
   which was cut off cannot depose a leader that works.
 - When the leader's process has died (its connection was closed, and nobody listens there any more), the voters stand at
   once, one after the other, and grant pre-votes: they are advice, and real votes keep their rules.
-- One that was refused by all waits 50 to 150 ms, and twice as long each time, instead of an election timeout.
+- A candidate that all refused waits 50 to 150 ms, and twice as long each time, instead of an election timeout.
 """
 
 from typing import Any
@@ -261,8 +261,8 @@ def handle_end_quorum_epoch(
 
 
 def _deadline_by_preference(replica: QuorumReplica, asked: Any, now_ms: int) -> int:
-    """The first candidate stands at once, the others later and later. A leader that comes back after its death names
-    none: then the rank decides."""
+    """Returns when to stand: the first candidate at once, the others later and later. A leader that comes back after
+    its death names none: then the rank decides."""
     preferred = [ReplicaKey(info.candidate_id, info.candidate_directory_id) for info in asked.preferred_candidates]
     preferred = preferred or [ReplicaKey(node_id, ZERO_UUID) for node_id in asked.preferred_successors]
     if not preferred:

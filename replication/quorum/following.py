@@ -6,7 +6,7 @@ Rules:
 - Where the leader's log parts from ours, ours is cut. Below the high watermark that must not happen: the log would not
   be the one that was committed, and the node stops.
 - A diverging answer says nothing about what is committed here: its high watermark is not taken.
-- Whoever has no leader, or an observer whose leader does not answer, asks any voter; the answer names the leader.
+- A node without a leader, or an observer whose leader does not answer, asks any voter; the answer names the leader.
 """
 
 from typing import Any
@@ -67,7 +67,7 @@ def may_fetch(replica: QuorumReplica) -> bool:
 
 
 def look_for_leader(replica: QuorumReplica, *, now_ms: int) -> None:
-    """Asks any one voter, or whom the configuration names if no voter is known."""
+    """Asks any one voter, or a node that the configuration names if no voter is known."""
     if replica.connections.is_waiting_for(FetchRequest):
         return
     known = replica.voters.others_than(replica.node_id) or replica.me.bootstrap

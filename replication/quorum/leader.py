@@ -18,7 +18,7 @@ class Progress:
         self.last_fetch_leader_end_offset = -1
 
     def fetched(self, offset: int, leader_end_offset: int, *, now_ms: int) -> None:
-        """Notes a fetch. Who has now what the leader had at the fetch before was caught up at that time."""
+        """Notes a fetch. If it has what the leader had at the fetch before, the replica was caught up at that time."""
         if offset >= leader_end_offset:
             self.last_caught_up_ms = now_ms
         elif 0 < self.last_fetch_leader_end_offset <= offset:

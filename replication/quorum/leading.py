@@ -81,7 +81,7 @@ def _has_no_news(replica: QuorumReplica, state: Leader, asked: Any) -> bool:
 
 
 def answer_fetch(replica: QuorumReplica, token: Any, request: FetchRequest) -> None:
-    """Answers with what is in the log now, or why not."""
+    """Answers with what is in the log now, or with an error."""
     asked = partition_of(request)
     assert asked is not None
     state, error = replica.state, leader_error(replica, asked.current_leader_epoch)
@@ -208,7 +208,7 @@ def poll_leader(replica: QuorumReplica, *, now_ms: int) -> None:
 
 
 def _majority_is_gone(replica: QuorumReplica, state: Leader, *, now_ms: int) -> bool:
-    """A sole voter needs nobody. It may have become one, or ceased to be one, since the last time."""
+    """Returns whether a majority is gone. A sole voter needs none; it may have become or ceased to be one meanwhile."""
     is_alone = replica.is_voter and len(replica.voters) == 1
     if is_alone != (state.check_quorum_at_ms == NEVER_MS):
         replica.reset_check_quorum(state, now_ms)

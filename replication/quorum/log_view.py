@@ -44,7 +44,7 @@ class Diverging(NamedTuple):
 
 
 class NeedsSnapshot(NamedTuple):
-    """What the follower asks for was deleted behind this snapshot."""
+    """The follower needs this snapshot: the records that it asks for were deleted."""
 
     snapshot: OffsetAndEpoch
 
@@ -58,8 +58,8 @@ class LogView:
     __slots__ = ("_epochs", "_generation", "end_offset", "snapshots", "start_offset", "synced_offset")
 
     def __init__(self, start: OffsetAndEpoch = BOOTSTRAP_SNAPSHOT, batches: Sequence[Batch] = ()) -> None:
-        """`start` is where the log begins, which is the end of a snapshot if it is not 0. Whoever opens the log has
-        synced what it found: a killed process may have left some of it in the page cache."""
+        """Takes as `start` where the log begins, which is the end of a snapshot if it is not 0. The batches are synced
+        when the log is opened: a killed process may have left some of them in the page cache."""
         self.start_offset = start.offset
         self.end_offset = start.offset
         self._epochs = [(start.epoch, start.offset)]

@@ -94,8 +94,8 @@ class QuorumReplica:
 
     @property
     def is_electable(self) -> bool:
-        """Whether it is a voter, or was one before a change that may not be committed. Such a node may have the only
-        log that can win: without it the change could neither be committed nor be taken back."""
+        """Returns whether it is a voter, or was one before a change that may not be committed. Such a node may have the
+        only log that can win: without it the change could neither be committed nor be taken back."""
         if self.is_voter:
             return True
         before, is_open = self.history.before_last, self.history.last_offset >= self.high_watermark
@@ -139,7 +139,7 @@ class QuorumReplica:
         self._tell_leader()
 
     def _first_deadline_ms(self, now_ms: int) -> int:
-        """Where nothing was ever written there is no leader to wait for."""
+        """Returns when to stand first. Where nothing was ever written, there is no leader to wait for."""
         return self.rank_deadline_ms(now_ms) if self.log.end_offset == 0 else self.election_deadline_ms(now_ms)
 
     # ---- deadlines
@@ -152,7 +152,7 @@ class QuorumReplica:
         return now_ms + rank * RANK_DELAY_MS + int(self.random() * RANK_JITTER_MS)
 
     def retry_deadline_ms(self, now_ms: int) -> int:
-        """At random in every case: voters that stand in step would refuse each other for ever."""
+        """Returns a random time to stand again: voters that stand in step would refuse each other for ever."""
         lowest, highest = ELECTION_RETRY_MS
         wait_ms = int(lowest + self.random() * (highest - lowest)) << min(self.election_attempts, 8)
         self.election_attempts += 1
@@ -170,7 +170,7 @@ class QuorumReplica:
             self._tell_leader()
 
     def _tell_leader(self) -> None:
-        """One that has resigned is told to others as the epoch's leader, and leads no more."""
+        """Reports who leads. A node that has resigned leads no more, but for others it is still the epoch's leader."""
         leader_id = None if isinstance(self.state, Resigned) else self.state.leader_id
         self.effects.append(LeaderChanged(leader_id, self.epoch))
 
@@ -193,7 +193,7 @@ class QuorumReplica:
         )
 
     def become_unattached(self, epoch: int, *, now_ms: int, deadline_ms: int | None = None) -> None:
-        """In a new epoch a voter that was about to stand does so no later than it would have."""
+        """Follows nobody. In a new epoch a voter that was about to stand does so no later than it would have."""
         same, old = epoch == self.epoch, self.state
         if deadline_ms is None:
             is_waiting = isinstance(old, Unattached | Candidate | Resigned) and old.deadline_ms > now_ms

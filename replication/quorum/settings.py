@@ -1,4 +1,4 @@
-"""What a node of the quorum is, and how long it waits for what. The names and the defaults are Kafka's."""
+"""The identity of a node of the quorum, and its timeouts. The names and the defaults are Kafka's."""
 
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ class QuorumConfig(NamedTuple):
 
     @property
     def check_quorum_ms(self) -> int:
-        """A leader that a majority has not fetched from for so long resigns. It is more than a fetch timeout, so that
+        """Returns how long a leader leads without fetches from a majority. It is more than a fetch timeout, so that
         followers give up first (KAFKA-15489)."""
         return self.fetch_timeout_ms * 3 // 2
 
@@ -32,7 +32,7 @@ class Identity(NamedTuple):
     addresses: tuple[Address, ...] = ()
     kraft_versions: tuple[int, int] = (0, 1)
     bootstrap: tuple[VoterNode, ...] = ()
-    """Whom to ask for the leader while no voter is known. Their ids are negative."""
+    """The nodes to ask for the leader while no voter is known. Their ids are negative."""
 
     @property
     def node(self) -> VoterNode:
@@ -44,4 +44,4 @@ RANK_DELAY_MS = 60
 more than a short wait."""
 RANK_JITTER_MS = 10
 ELECTION_RETRY_MS = (50, 150)
-"""How long one that was refused by all who live waits before it stands again; twice as long each time."""
+"""How long a candidate that all live voters refused waits before it stands again; twice as long each time."""

@@ -116,7 +116,7 @@ class Election:
 
     @property
     def is_lost(self) -> bool:
-        """Whether those who have not answered cannot change it any more."""
+        """Returns whether the missing answers cannot win it any more."""
         return len(self.granting) + len(self.unanswered) <= len(self.voter_ids) // 2
 
 
@@ -169,6 +169,6 @@ class Resigned(State):
     role = Role.RESIGNED
 
     preferred: list[ReplicaKey]
-    """Who should stand first: the best log first."""
+    """The candidates in the order in which they should stand: the best log first."""
     unacknowledged: list[int]
     """The voters that do not know of it so far."""

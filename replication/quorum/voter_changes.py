@@ -1,11 +1,11 @@
-"""Adding, removing and moving voters, one at a time (KIP-853), and telling who they are.
+"""Adding, removing and moving voters, one at a time (KIP-853).
 
 Rules:
 - The checks are Kafka's, in Kafka's order. What cannot be done now is answered with REQUEST_TIMED_OUT.
 - A leader changes voters only when it knows the high watermark and the last change is committed: two changes at once
   could leave two majorities that do not meet.
 - A newcomer must have caught up within the last hour, and must support the kraft.version.
-- A change is in force when it is appended, and answered when it is committed by those whom it names. A leader that
+- A change is in force when it is appended, and answered when the voters that it names commit it. A leader that
   removes itself leads until then and does not count itself.
 - Static voters (kraft.version 0) do not change. What they say of themselves is acknowledged and not kept: only the
   upgrade to dynamic voters would need it, and that is not offered.

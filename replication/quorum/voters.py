@@ -144,7 +144,7 @@ class VoterHistory:
 
     @property
     def last(self) -> VoterSet:
-        """The set in force."""
+        """Returns the set in force."""
         return self._sets[-1][1]
 
     @property

@@ -24,7 +24,7 @@ class MemberSpec:
         topic_ids: frozenset[Uuid],
         assigned: Partitions,
     ) -> None:
-        """`assigned` is the target that holds until now. The targets of a group never overlap."""
+        """Takes as `assigned` the target that holds until now. The targets of a group never overlap."""
         self.member_id = member_id
         self.instance_id = instance_id
         self.rack_id = rack_id
@@ -36,7 +36,7 @@ class GroupSpec:
     __slots__ = ("is_homogeneous", "members")
 
     def __init__(self, *, members: Mapping[str, MemberSpec], is_homogeneous: bool) -> None:
-        """`is_homogeneous`: every member is subscribed to the same topics."""
+        """Takes as `is_homogeneous` whether all members are subscribed to the same topics."""
         self.members = members
         self.is_homogeneous = is_homogeneous
 

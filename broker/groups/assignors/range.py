@@ -1,10 +1,10 @@
-"""The range assignor: of each topic a member gets one run of neighbouring partitions.
+"""The range assignor: a member gets one run of neighbouring partitions of each topic.
 
 - Members stand in a fixed order, those with an instance id first, by that id; then the others by member id. A static
   member that comes back under a new member id gets the same partitions.
-- The first members get the partitions that are left over. So topics with as many partitions, read by the same members,
-  are assigned alike: what a join of the two needs.
-- Racks are not looked at: Kafka's assignor of the consumer protocol does not either.
+- The first members get the partitions that are left over. So topics with equal numbers of partitions, read by the same
+  members, are assigned alike, as a join of the two needs.
+- Racks are ignored, as by Kafka's assignor of the consumer protocol.
 """
 
 from barnabas.broker.groups.assignors.assignor import GroupAssignment, GroupSpec, MemberSpec, PartitionCount

@@ -4,7 +4,7 @@
 - Then stickiness: only as many partitions move as balance needs. The members that have the most keep what is left over
   when all get the same.
 - A member whose partitions do not change gets the very object that it had.
-- Racks are not looked at: Kafka's assignor does not either.
+- Racks are ignored, as by Kafka's assignor.
 
 A group whose members are subscribed to different topics is balanced topic by topic, in `uniform_heterogeneous`.
 """

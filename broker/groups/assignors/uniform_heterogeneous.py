@@ -80,10 +80,10 @@ class _Balancer:
             self._sizes[member_id] += len(more)
 
     def _balance_topic(self, topic_id: Uuid) -> bool:
-        """Whether anything moved.
+        """Moves partitions of one topic. Returns whether any moved.
 
         Both heaps hold every subscriber, and a move updates only the entry it came from. That suffices: as long as two
-        members differ by more than one, whoever gave has not become the smallest, nor whoever took the largest.
+        members differ by more than one, the giver has not become the smallest, nor the taker the largest.
         """
         if _is_even([self._sizes[member_id] for member_id in self._subscribers[topic_id]]):
             return False
@@ -120,7 +120,7 @@ class _Balancer:
             self.assignment[member_id] = {**rest, topic_id: after} if after else rest
 
     def _by_size(self, topic_id: Uuid) -> list[tuple[int, int, str]]:
-        """The subscribers of a topic, the one that has the least first: (size, rank, member id). A heap too."""
+        """Returns (size, rank, member id) of the topic's subscribers, the one with the least first. This is a heap."""
         ordered = sorted(self._subscribers[topic_id], key=self._sizes.__getitem__)
         return [(self._sizes[member_id], rank, member_id) for rank, member_id in enumerate(ordered)]
 

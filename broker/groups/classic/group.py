@@ -39,7 +39,7 @@ from barnabas.protocol.stored.group_records import GroupMetadataKey
 
 
 class ClassicGroup:
-    """`on_alive` is called when a member has shown by other means than a heartbeat that it is alive."""
+    """One classic group. `on_alive` is called when a member shows by other means than a heartbeat that it is alive."""
 
     type: ClassVar[GroupType] = GroupType.CLASSIC
 
@@ -50,14 +50,14 @@ class ClassicGroup:
         now_ms: Callable[[], int],
         on_alive: "Callable[[ClassicGroup, ClassicMember], None]",
     ) -> None:
-        """Is empty and new. What a record says is set by whoever reads the record."""
+        """Creates an empty group. The reader of a record sets what the record says."""
         self.group_id = group_id
         self._now_ms = now_ms
         self._on_alive = on_alive
         self.state: ClassicGroupState = EMPTY
         self.previous_state = DEAD
         self.state_timestamp_ms: int | None = now_ms()
-        """When it came into this state; None if that was stored in an old version, which does not say."""
+        """The time at which it came into this state; None if an old version stored the group, which does not say."""
         self.generation_id = 0
         self.protocol_type = ""
         self.protocol_name: str | None = None
@@ -69,11 +69,11 @@ class ClassicGroup:
         """Ids that were given out, and that nobody has joined with so far."""
         self.pending_sync_members: set[str] = set()
         self.subscribed_topics: frozenset[str] | None = None
-        """What its consumers read, together; None if they are no consumers, or cannot be understood."""
+        """The topics that its consumers read, together; None if they are no consumers, or cannot be understood."""
         self.has_new_member = False
-        """Somebody joined while the first rebalance was being held back."""
+        """Whether somebody joined while the first rebalance was being held back."""
         self.is_storing_assignment = False
-        """The leader's assignment of this generation is being written."""
+        """Whether the leader's assignment of this generation is being written."""
         self.rebalance_start_ms = 0
         self.awaiting_join_count = 0
         self._votes = ProtocolVotes()
@@ -192,7 +192,7 @@ class ClassicGroup:
         member.awaiting_sync = promise
 
     def answer_sync(self, member: ClassicMember, response: SyncGroupResponse) -> bool:
-        """Returns whether the member waited for it."""
+        """Answers the member's sync. Returns whether the member waited for it."""
         promise = member.awaiting_sync
         if promise is None:
             return False
@@ -229,11 +229,11 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest rebalance timeout of all members."""
+        """Returns the longest rebalance timeout of all members."""
         return max([0, *(member.rebalance_timeout_ms for member in self.members.values())])
 
     def supports(self, protocol_type: str, names: Collection[str]) -> bool:
-        """Whether a member with these protocols may join: one of them must be supported by every member."""
+        """Returns whether a member with these protocols may join: every member must support one of them."""
         if self.state is EMPTY:
             return bool(protocol_type) and bool(names)
         return self.protocol_type == protocol_type and any(map(self._votes.is_common, names))
@@ -292,7 +292,7 @@ class ClassicGroup:
             raise NonEmptyGroup(f"{self.group_id} has {len(self.members)} members")
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """True for every topic if the subscriptions of the consumers cannot be read."""
+        """Returns whether a consumer reads the topic; true for every topic if the subscriptions cannot be read."""
         if self.subscribed_topics is None:
             return self.protocol_type == PROTOCOL_TYPE
         return topic in self.subscribed_topics

@@ -60,8 +60,8 @@ class ClassicJoin:
         return self._join_again(group, member, request)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        """Whether the group may have this member. In a rebalance, only members that have joined count: if the limit was
-        lowered, the last ones to join find no place."""
+        """Returns whether the group may have this member. In a rebalance, only members that have joined count: if the
+        limit was lowered, the last ones to join find no place."""
         most = self._context.config().group_max_size
         member = group.members.get(member_id)
         if group.state is PREPARING_REBALANCE:

@@ -68,7 +68,7 @@ class ClassicMachine:
         return self._create(request, client)
 
     def _create(self, request: JoinGroupRequest, client: ClientInfo) -> Decision[JoinGroupResponse]:
-        """A group exists once it is stored. If it cannot be stored, whoever joined it must ask again."""
+        """Creates a group for a member. It exists once it is stored; if that fails, the member must ask again."""
         group = self.get_or_create_simple(request.group_id)
         joined = self._join.join(group, request, client)
         assert not joined.records, "nothing happens at once in a group that is new"
@@ -99,7 +99,7 @@ class ClassicMachine:
         return self._leave.leave(self._existing(request.group_id), request, client)
 
     def describe(self, group: ClassicGroup) -> DescribedGroup:
-        """Members are shown with their metadata once they agree on a protocol to read it by."""
+        """Describes the group. Members are shown with their metadata once they agree on a protocol to read it by."""
         protocol_name = group.protocol_name if group.state is STABLE else None
         return DescribedGroup(
             error_code=ErrorCode.NONE,
@@ -159,7 +159,7 @@ class ClassicMachine:
                 self._rebalance.prepare(group, reason)
 
     def on_loaded(self) -> None:
-        """Members have a whole session to come back in. A group above the limit, which was lowered, joins again."""
+        """Gives members a whole session to come back in. Makes a group above the limit (it was lowered) join again."""
         most = self._context.config().group_max_size
         for group in self._context.groups_of(ClassicGroup):
             for member in group.members.values():

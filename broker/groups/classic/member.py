@@ -48,7 +48,7 @@ class ClassicMember:
         """Set and cleared by the group, which counts them."""
         self.awaiting_sync: Promise[SyncGroupResponse] | None = None
         self.is_new = False
-        """No answer has named a generation to it so far."""
+        """Whether no answer has named a generation to it so far."""
 
     @property
     def is_static(self) -> bool:
@@ -56,8 +56,8 @@ class ClassicMember:
 
     @property
     def has_satisfied_heartbeat(self) -> bool:
-        """Whether the member waits for others, and so cannot and need not send heartbeats. A new member can still be
-        given up: a client that lost its connection comes back under another id, and would leave a ghost each time."""
+        """Returns whether the member waits for others, and so cannot and need not send heartbeats. A new member can
+        still be given up: a client that lost its connection returns under another id, and would leave ghosts."""
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
 
     def metadata(self, protocol_name: str | None) -> bytes:

@@ -26,7 +26,7 @@ class ProtocolVotes:
                 del self._supporters[name]
 
     def is_common(self, name: str) -> bool:
-        """Whether every member supports it; true if there are no members."""
+        """Returns whether every member supports it; true if there are no members."""
         return self._supporters.get(name, 0) == self._member_count
 
     def select(self, members: Iterable[Protocols]) -> str:

@@ -56,7 +56,7 @@ def group_from_record(
     now_ms: Callable[[], int],
     on_alive: Callable[[ClassicGroup, ClassicMember], None],
 ) -> ClassicGroup:
-    """Only what a leader assigned is ever written, so a group with members is stable."""
+    """Builds a group from its record. Only what a leader assigned is written, so a group with members is stable."""
     timestamp_ms = value.current_state_timestamp
     group = ClassicGroup(group_id, now_ms=now_ms, on_alive=on_alive)
     group.state = STABLE if value.members else EMPTY

@@ -26,7 +26,7 @@ class StaticReplacement:
     def __init__(
         self, rebalance: ClassicRebalance, group: ClassicGroup, old: ClassicMember, joining: ClassicMember
     ) -> None:
-        """`joining` is the member as the request would make it if it were new."""
+        """Takes as `joining` the member as the request would create it if it were new."""
         self._rebalance = rebalance
         self._group = group
         self._old = old

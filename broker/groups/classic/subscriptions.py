@@ -1,7 +1,7 @@
-"""What the consumers of a classic group read: the one thing in their metadata that the broker looks at.
+"""The topics that the consumers of a classic group read: the one thing in their metadata that the broker looks at.
 
-It is read in version 0, with which every later version begins: what comes after may be of a version that is not known
-here.
+The metadata is read as version 0, with which every later version begins: the rest may be of a version that is not
+known here.
 """
 
 from collections.abc import Iterable

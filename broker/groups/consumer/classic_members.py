@@ -57,7 +57,7 @@ class ConsumerClassic:
     # ---- JoinGroup
 
     def join(self, group: ConsumerGroup, request: JoinGroupRequest, client: ClientInfo) -> Decision[JoinGroupResponse]:
-        """A refusal by the group carries no member id."""
+        """Decides on a JoinGroup. A refusal by the group carries no member id."""
         config = self._context.config()
         if not config.group_min_session_timeout_ms <= request.session_timeout_ms <= config.group_max_session_timeout_ms:
             return Decision((), join_error(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id))
@@ -105,7 +105,7 @@ class ConsumerClassic:
     def _join_empty(
         self, group: ConsumerGroup, request: JoinGroupRequest, client: ClientInfo
     ) -> Decision[JoinGroupResponse]:
-        """Makes a classic group of it: there are no members that this could disturb."""
+        """Turns the group into a classic one: there are no members that this could disturb."""
         tombstones = group.tombstones()
         del self._context.groups[group.group_id]
         joined = self._classic.join_group(request, client)
@@ -185,9 +185,9 @@ class ConsumerClassic:
         return Decision((), HeartbeatResponse(error_code=code))
 
     def _is_target_left_to_classic_members(self, group: ConsumerGroup) -> bool:
-        """Whether a new target is due that only a classic member can bring about. A target is computed when a member
-        joins or sends a heartbeat of the consumer protocol; without members of that protocol, one must join again. In
-        Kafka they wait for each other."""
+        """Returns whether a new target is due that only a classic member can bring about. A target is computed when a
+        member joins or sends a heartbeat of the consumer protocol; without members of that protocol, one must join
+        again. In Kafka they wait for each other."""
         if group.classic_members < len(group.members):
             return False
         image = self._context.image()

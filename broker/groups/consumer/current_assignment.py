@@ -20,8 +20,8 @@ _NOTHING: frozenset[int] = frozenset()
 
 
 class Reconciliation:
-    """`owned` is what the member lists as its own; None if it lists nothing. `is_taken` says whether some member has a
-    partition; `topic_ids` are those of the topics the member is subscribed to."""
+    """The steps of one member. `owned` is what it lists as its own; None if it lists nothing. `is_taken` says whether
+    some member has a partition; `topic_ids` are those of the topics the member is subscribed to."""
 
     __slots__ = ("_is_taken", "_member", "_owned", "_target", "_target_epoch", "_topic_ids")
 
@@ -43,7 +43,7 @@ class Reconciliation:
         self._owned = owned
 
     def next(self, *, has_subscription_changed: bool = False) -> ConsumerMember:
-        """The member after this step; the same one if it can take none."""
+        """Returns the member after this step; the same one if it can take none."""
         member = self._member
         match member.state:
             case MemberState.STABLE if member.member_epoch != self._target_epoch:
@@ -115,7 +115,7 @@ class Reconciliation:
         return member._replace(previous_member_epoch=member.member_epoch, assigned_partitions=kept)
 
     def _is_free(self, topic_id: Uuid, partition: int) -> bool:
-        """What the member itself has just given up is free for it."""
+        """Returns whether nobody has the partition, or the member itself has just given it up."""
         return partition in self._member.partitions_pending_revocation.get(topic_id, {}) or not self._is_taken(
             topic_id, partition
         )

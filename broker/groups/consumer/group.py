@@ -1,9 +1,9 @@
 """A consumer group (KIP-848): its members, the epoch of the group, and the target that its members move towards.
 
 Rules:
-- Every change of what the group has to share, members or topics, makes a new group epoch. The target assignment is
+- Every change of what the group has to share, members or topics, begins a new group epoch. The target assignment is
   computed for an epoch; until it is, the group is Assigning. Until every member is there, it is Reconciling.
-- A partition has at most one owner, until it has given the partition up. `_partition_epochs` knows the owner's epoch.
+- A partition has at most one owner, until that one has given it up. `_partition_epochs` knows the owner's epoch.
 - State changes by replay only. What the group remembers of the topics it has looked at is no state.
 """
 
@@ -147,7 +147,7 @@ class ConsumerGroup:
         return self.target_assignment.get(member_id, _NO_TARGET) if member_id is not None else _NO_TARGET
 
     def is_waiting_for_partitions(self, member: ConsumerMember) -> bool:
-        """Whether some of the member's target is still with another one."""
+        """Returns whether another member still has a part of this member's target."""
         for topic_id, partitions in self.target_assignment.get(member.member_id, _NO_TARGET).items():
             has = member.assigned_partitions.get(topic_id, {})
             if any(number not in has and self.is_taken(topic_id, number) for number in partitions):
@@ -155,7 +155,7 @@ class ConsumerGroup:
         return False
 
     def may_assign(self, now_ms: int, interval_ms: int) -> bool:
-        """Whether the last target is old enough for another one. Members that come together are assigned together."""
+        """Returns whether the last target is old enough for another: members that come together get the same one."""
         if not self.assignment_timestamp_ms or not interval_ms:
             return True
         return now_ms >= self.assignment_timestamp_ms + interval_ms
@@ -177,7 +177,7 @@ class ConsumerGroup:
     # ---- metadata
 
     def has_seen(self, topics: Topics) -> bool:
-        """Whether the group's epoch takes account of these topics."""
+        """Returns whether the group's epoch takes account of these topics."""
         return self._topics_seen is topics
 
     def see(self, topics: Topics) -> None:
@@ -186,7 +186,7 @@ class ConsumerGroup:
         self._topics_seen = topics
 
     def has_resolved_in(self, topics: Topics) -> bool:
-        """Whether every regular expression was resolved in these topics, or in later ones."""
+        """Returns whether every regular expression was resolved in these topics, or in later ones."""
         return self._topics_resolved is topics
 
     def see_resolved(self, topics: Topics) -> None:
@@ -241,7 +241,7 @@ class ConsumerGroup:
             raise _stale_epoch(member, f"epoch {member_epoch} is not {member.member_epoch}, that of {member_id}")
 
     def check_offset_delete(self) -> None:
-        """Never raises: offsets are kept only of topics that the group is subscribed to."""
+        """Raises nothing: only offsets of topics that the group is subscribed to cannot be deleted."""
 
     def check_delete(self) -> None:
         if self.members:

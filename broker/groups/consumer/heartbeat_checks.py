@@ -60,8 +60,8 @@ def _check_first_request(request: ConsumerGroupHeartbeatRequest) -> None:
 
 
 def check_member_epoch(member: ConsumerMember, epoch: int, owned: Partitions | None) -> None:
-    """Raises FencedMemberEpoch unless the epoch is the current one. The epoch before is good as well if what the member
-    owns was given to it already: the answer with the current epoch may have been lost."""
+    """Raises FencedMemberEpoch unless the epoch is the current one. The epoch before is accepted, too, if all that the
+    member owns is assigned to it: the answer with the current epoch may have been lost."""
     if epoch in (JOIN_GROUP_MEMBER_EPOCH, member.member_epoch):
         return
     if epoch < member.member_epoch and epoch == member.previous_member_epoch and _has(member, owned):

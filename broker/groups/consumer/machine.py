@@ -201,7 +201,7 @@ class ConsumerMachine:
                 self._sessions.follow_reconciliation(group.group_id, member)
 
     def on_unloaded(self) -> None:
-        """No promise is kept open here: every answer is ready at once. The next coordinator watches the sessions."""
+        """Cancels all timers: the next coordinator watches sessions. No promise is open: answers are ready at once."""
         for group in self._context.groups_of(ConsumerGroup):
             for member_id in group.members:
                 self._sessions.cancel_all(group.group_id, member_id)

@@ -1,6 +1,6 @@
 """A member of a consumer group, as its records describe it (KIP-848).
 
-A member never changes; the next record makes another one. Its partitions carry the epoch in which each was assigned, so
+A member never changes; the next record creates another. Its partitions carry the epoch in which each was assigned, so
 that a commit under an older member epoch is still good for a partition that the member has owned all along (KIP-1251).
 """
 
@@ -23,7 +23,7 @@ LEAVE_GROUP_MEMBER_EPOCH = -1
 LEAVE_GROUP_STATIC_MEMBER_EPOCH = -2
 
 PartitionEpochs = Mapping[Uuid, Mapping[int, int]]
-"""By topic id and partition: the epoch in which it was assigned. No topic is mapped to nothing."""
+"""The epoch in which each partition was assigned, by topic id and partition. No topic is mapped to nothing."""
 NO_PARTITIONS: PartitionEpochs = {}
 
 
@@ -51,7 +51,7 @@ class ConsumerMember(NamedTuple):
     client_host: str = ""
     subscribed_topic_names: frozenset[str] = frozenset()
     subscribed_topic_regex: str = ""
-    """Empty for none."""
+    """Empty if there is none."""
     server_assignor: str | None = None
     assigned_partitions: PartitionEpochs = NO_PARTITIONS
     partitions_pending_revocation: PartitionEpochs = NO_PARTITIONS
@@ -70,7 +70,7 @@ class ConsumerMember(NamedTuple):
         return self.state == MemberState.STABLE and self.member_epoch == target_assignment_epoch
 
     def assignment_epoch_of(self, topic_id: Uuid, partition: int) -> int | None:
-        """Returns None if the partition is not the member's."""
+        """Returns the epoch in which the partition was assigned; None if the partition is not the member's."""
         epoch = self.assigned_partitions.get(topic_id, {}).get(partition)
         if epoch is None:
             epoch = self.partitions_pending_revocation.get(topic_id, {}).get(partition)
@@ -120,7 +120,7 @@ def with_epoch(partitions: Partitions, epoch: int) -> PartitionEpochs:
 
 
 def _partition_epochs(topics: Sequence[TopicPartitions], member_epoch: int) -> PartitionEpochs:
-    """Records from before Kafka 4.3 have no epochs beside the partitions: the member's epoch stands in."""
+    """Reads the epoch of each partition. Records from before Kafka 4.3 have none: the member's epoch stands in."""
     read = {}
     for topic in topics:
         epochs = topic.assignment_epochs or ()

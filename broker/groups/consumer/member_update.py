@@ -1,6 +1,6 @@
 """What a request of one member changes in its consumer group: subscription, group epoch, target, the member itself.
 
-Each step goes by what the steps before it would make of the group. Nothing changes before the records are appended.
+Each step sees the group as the steps before it would leave it. Nothing changes before the records are appended.
 """
 
 from barnabas.broker.groups.assignors import Partitions
@@ -25,7 +25,7 @@ def counted(count: int, noun: str) -> str:
 def replace_static_member(
     group: ConsumerGroup, old: ConsumerMember, member_id: str, records: list[GroupRecord]
 ) -> ConsumerMember:
-    """The new member has what the old one had, and begins at epoch 0."""
+    """Adds the records of the replacement. The new member has what the old one had, and begins at epoch 0."""
     new = old._replace(member_id=member_id, member_epoch=0, previous_member_epoch=0)
     records += consumer_records.removal_of_member(group.group_id, old.member_id)
     records.append(consumer_records.member_record(group.group_id, new))
@@ -35,7 +35,7 @@ def replace_static_member(
 
 
 class MemberUpdate:
-    """`before` is the member as the group knows it, or a blank one; `member` becomes what it will be."""
+    """One update. `before` is the member as the group knows it, or a blank one; `member` becomes what it will be."""
 
     __slots__ = (
         "_assignment_text",
@@ -82,14 +82,14 @@ class MemberUpdate:
         self._assignment_text = ""
 
     def remember_topics(self) -> None:
-        """Is called once the records are appended: the next heartbeat need not look at the same topics again."""
+        """Remembers the topics, once the records are appended: the next heartbeat need not look at them again."""
         if self._has_seen_topics:
             self._group.see(self._image.topics)
         if self._has_resolved_all:
             self._group.see_resolved(self._image.topics)
 
     def summary(self, epoch_before: int, *, is_new: bool) -> str:
-        """Returns for people what has come of it; nothing if it does not matter to other members."""
+        """Returns the result in words for people; an empty text if it does not matter to other members."""
         protocol = "classic" if self.member.uses_classic_protocol else "consumer"
         parts = [f"{self.member.member_id} joined with the {protocol} protocol"] if is_new else []
         if self.epoch != epoch_before:
@@ -126,7 +126,7 @@ class MemberUpdate:
             self.records.append(consumer_records.partition_metadata_tombstone(group.group_id))
 
     def _resolve_regexes(self) -> bool:
-        """Whether some expression stands for other topics than before.
+        """Resolves new and outdated expressions. Returns whether one stands for other topics than before.
 
         A new one is resolved at once, so that its member need not wait for the next heartbeat as in Kafka."""
         group, subscriptions = self._group, self._subscriptions

@@ -32,7 +32,7 @@ def epoch_tombstone(group_id: str) -> GroupRecord:
 
 
 def partition_metadata_tombstone(group_id: str) -> GroupRecord:
-    """Brokers before Kafka 4.1 wrote this record; the hash in the group's epoch record has replaced it."""
+    """Returns the tombstone of a record from before Kafka 4.1; the hash in the group's epoch record has replaced it."""
     return GroupRecord(ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 
@@ -101,7 +101,7 @@ def regex_tombstone(group_id: str, regex: str) -> GroupRecord:
 
 
 def removal_of_member(group_id: str, member_id: str) -> list[GroupRecord]:
-    """Returns the tombstones in the order in which they must be: a member with an assignment cannot be removed."""
+    """Returns the tombstones in the order that replay needs: a member with an assignment cannot be removed."""
     return [
         current_tombstone(group_id, member_id),
         target_tombstone(group_id, member_id),

@@ -3,7 +3,7 @@
 Python's `re` backtracks: a pattern of a few letters can keep it busy for years, and the loop with it. RE2 takes time in
 proportion to the text, whatever the pattern. It is imported with the first pattern, not before.
 
-Deviations from Kafka's RE2/J: `\\C` and two groups of one name are taken; a pattern that would need more than 8 MiB, or
+Deviations from Kafka's RE2/J: `\\C` and two groups of one name are valid; a pattern that would need more than 8 MiB, or
 repetitions that multiply to more than 1,000, are refused.
 """
 
@@ -20,7 +20,7 @@ def check(pattern: str) -> None:
 
 
 def resolve(patterns: Iterable[str], topic_names: Iterable[str]) -> dict[str, frozenset[str]]:
-    """The topics whose whole name matches, by pattern. One that is not valid matches nothing."""
+    """Returns, by pattern, the topics whose whole name matches. A pattern that is not valid matches nothing."""
     encoded = [(name, name.encode()) for name in topic_names]
     resolved = {}
     for pattern in patterns:

@@ -52,7 +52,7 @@ class ConsumerSessions:
         self._schedule(SYNC, group_id, member_id, timeout_ms, f"it did not sync in {timeout_ms} ms")
 
     def follow_reconciliation(self, group_id: str, member: ConsumerMember) -> None:
-        """Members of the classic protocol have their join and sync timers instead."""
+        """Sets or cancels the rebalance timer. Members of the classic protocol have join and sync timers instead."""
         if member.uses_classic_protocol:
             return
         key = TimerKey(REBALANCE, group_id, member.member_id)

@@ -34,7 +34,7 @@ class Subscriptions:
         return copied
 
     def replace(self, before: ConsumerMember | None, after: ConsumerMember | None) -> None:
-        """`before` is None for a member that joins, `after` for one that leaves."""
+        """Counts a member's new subscription, not its old one. `before` is None if it joins, `after` if it leaves."""
         old_names = before.subscribed_topic_names if before is not None else frozenset()
         new_names = after.subscribed_topic_names if after is not None else frozenset()
         if old_names != new_names:
@@ -68,7 +68,7 @@ class Subscriptions:
         return member.subscribed_topic_names | resolved.topics if resolved else member.subscribed_topic_names
 
     def is_homogeneous(self, members: int) -> bool:
-        """Whether all of so many members have the same subscription."""
+        """Returns whether all members, of which there are `members`, have the same subscription."""
         if not self.by_regex:
             return all(subscribers == members for subscribers in self.by_name.values())
         return not self.by_name and list(self.by_regex.values()) == [members]
@@ -88,9 +88,9 @@ def topic_ids(topics: frozenset[str], image: MetadataImage) -> frozenset[Uuid]:
 
 
 def metadata_hash(topics: set[str], image: MetadataImage) -> int:
-    """Differs when a topic came, went or got partitions, or when replicas moved to other racks. 0 without any topic.
+    """Returns a hash that changes when a topic comes, goes or gets partitions, or when replicas move to other racks.
 
-    It is compared with itself only, so it need not be Kafka's."""
+    It is 0 without any topic. It is compared with itself only, so it need not be Kafka's."""
     facts = []
     for name in sorted(topics):
         if (topic := image.topic(name)) is not None:

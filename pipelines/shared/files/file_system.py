@@ -16,7 +16,7 @@ from barnabas.pipelines.shared.failure import Failure
 
 
 class Files:
-    """Paths are absolute, or below `root`; an empty one is the root."""
+    """The files of one file system. Paths are absolute, or below `root`; an empty one is the root."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         jvm: Any = spark._jvm
@@ -70,7 +70,7 @@ class Files:
                 stream.close()
 
     def write_text_atomically(self, path: str, text: str, *, overwrite: bool = False) -> None:
-        """Readers see all of it or none. Raises FileExistsError if it exists and may not be replaced."""
+        """Writes a file that readers see whole or not at all. Raises FileExistsError if it exists and must stay."""
         target = self._path(path)
         half = self._jvm.org.apache.hadoop.fs.Path(target.getParent(), f".{target.getName()}.{uuid.uuid4().hex}.part")
         with _explained("write", path):
@@ -92,7 +92,7 @@ class Files:
         options = self._gateway.new_array(option, 1)
         options[0] = option.OVERWRITE if overwrite else option.NONE
         with _explained(f"rename to {target}", source):
-            # FileSystem.rename replaces what is there on some file systems and not on others; this one is told.
+            # FileSystem.rename replaces what is there on some file systems and not on others; here we choose.
             context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._fs.getUri(), self._conf)
             context.rename(self._path(source), self._path(target), options)
 

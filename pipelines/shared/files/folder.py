@@ -21,7 +21,7 @@ from barnabas.pipelines.shared.files.file_system import Files
 
 
 class Folder(ABC):
-    """Paths are below the root, or absolute: then they come from `sibling`. An empty one is the root."""
+    """One folder. Paths are below the root, or absolute: then they come from `sibling`. An empty one is the root."""
 
     def __init__(self, root: str) -> None:
         self.root = root.rstrip("/")
@@ -46,23 +46,23 @@ class Folder(ABC):
 
     @abstractmethod
     def read(self, path: str) -> str:
-        """Raises FileNotFoundError."""
+        """Returns the text of a file. Raises FileNotFoundError."""
 
     @abstractmethod
     def create(self, path: str, text: str) -> bool:
-        """Appears whole or not at all. False if it exists already: of two who try, one succeeds."""
+        """Creates a file, whole or not at all. Returns False if it exists already: of two who try, one succeeds."""
 
     @abstractmethod
     def replace(self, path: str, text: str) -> None:
-        """Readers see the old text or the new."""
+        """Writes a file again: readers see the old text or the new."""
 
     @abstractmethod
     def move(self, source: str, target: str) -> None:
-        """Makes the target's folder. Raises FileNotFoundError if there is no source; no target is ever replaced."""
+        """Moves a file; creates its new folder. Raises FileNotFoundError if there is no source; replaces nothing."""
 
     @abstractmethod
     def link(self, path: str, target: str) -> None:
-        """Lets a name in the root lead to a folder below it, from one moment to the next; where there are links."""
+        """Lets a name in the root lead to a folder below it, in one step, if the file system has links."""
 
     @abstractmethod
     def remove(self, path: str) -> None:

@@ -10,15 +10,15 @@ from barnabas.pipelines.shared.failure import Failure
 from barnabas.pipelines.shared.files.file_system import Files
 
 Offsets = dict[str, dict[str, int]]
-"""As Spark's Kafka source writes them: topic, then partition (as text), then offset."""
+"""Offsets as Spark's Kafka source writes them: topic, then partition (as text), then offset."""
 
 EARLIEST = -2
-"""Where a partition begins that was added since."""
+"""Stands for the first offset of a partition that was added since."""
 
 
 class BatchRange(NamedTuple):
     spans: dict[tuple[str, int], range]
-    """Only of partitions that have something to read."""
+    """Spans only of partitions that have something to read."""
     late_watermark_ms: int
     """A row whose window ended by then is late: the previous batch wrote windows up to there."""
 

@@ -37,7 +37,7 @@ class Spark(NamedTuple):
 
     @property
     def jars(self) -> tuple[str, ...]:
-        """Patterns of the four jars; what else the connector needs is in Spark."""
+        """Returns patterns of the four jars; whatever else the connector needs is in Spark."""
         own = f"_{self.scala_version}-{self.version}.jar"
         return (
             f"spark-sql-kafka-0-10{own}",

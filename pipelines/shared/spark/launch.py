@@ -18,7 +18,7 @@ from barnabas.pipelines.shared.spark.session import session, under_spark_submit
 
 Run = Callable[[SparkSession, argparse.Namespace], int]
 Servers = Callable[[argparse.Namespace], Mapping[str, str]]
-"""Of the clusters that a job talks to, by the option that names them."""
+"""Returns the addresses of a job's clusters, by the option that names them."""
 
 
 def launch(
@@ -48,7 +48,7 @@ def launch(
 
 def _run(module_run: Run, options: argparse.Namespace) -> int:
     if not under_spark_submit():
-        # Before Spark starts: whoever is interrupted while it does hears of it from py4j.
+        # Before Spark starts: an interrupt while it does would make py4j write to the terminal.
         options.log_file = str(logs.new_log_file(options.job, options.log_file))
         logs.keep_off_the_terminal(Path(options.log_file))
     with ExitStack() as stack:

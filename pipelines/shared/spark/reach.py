@@ -8,7 +8,7 @@ from barnabas.pipelines.shared.failure import Failure
 
 CONNECT_TIMEOUT_S = 5.0
 _ADDRESS = re.compile(r"(?:[\w.%-]*://)?\[?([\w.%:-]+?)\]?:(\d+)", re.ASCII)
-"""As Kafka's clients read one."""
+"""An address as Kafka's clients read it."""
 
 
 def require_brokers(servers: Mapping[str, str]) -> None:

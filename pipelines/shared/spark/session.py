@@ -25,7 +25,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def open_session(name: str, options: argparse.Namespace) -> SparkSession:
-    """Sets `options.log_file` to the file that Spark's output goes to; None under spark-submit, which has its own."""
+    """Opens a session. Sets `options.log_file` to Spark's log file; to None under spark-submit, which has its own."""
     if under_spark_submit():
         options.log_file = None
         return _submitted_session(name, options)
