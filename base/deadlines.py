@@ -81,7 +81,12 @@ class Deadlines(Generic[K]):
 
     def _run(self) -> None:
         self._timer = None
-        now_ms = self._now_ms()
+        try:
+            self._fire_due(self._now_ms())
+        finally:
+            self._arm()  # whatever one of them ran into
+
+    def _fire_due(self, now_ms: int) -> None:
         while self._heap and self._heap[0][0] <= now_ms:
             _, deadline = heappop(self._heap)
             if self._by_key.get(deadline.key) is not deadline:
@@ -92,4 +97,3 @@ class Deadlines(Generic[K]):
             else:
                 del self._by_key[deadline.key]
                 self._fire(deadline.key, deadline.due_ms, now_ms)
-        self._arm()

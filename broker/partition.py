@@ -54,7 +54,7 @@ class Isolation(Enum):
 
 class FetchWaiter(Protocol):
     def on_bytes(self, size: int) -> None:
-        """More can be read; or, with size 0, something else changed that a waiting fetch must answer with."""
+        """Notes that more can be read or, with size 0, that something else changed which the fetch must answer with."""
         ...
 
 
@@ -70,7 +70,7 @@ class Partition:
         self.leader_epoch = leader_epoch
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
-        """A client that knows an older epoch must refresh its metadata; one that knows a newer must wait for ours."""
+        """Raises unless the epochs agree: with an older one a client must refresh its metadata, with a newer wait."""
         if current_leader_epoch == NO_EPOCH or current_leader_epoch == self.leader_epoch:
             return
         if current_leader_epoch < self.leader_epoch:
@@ -92,7 +92,7 @@ class LeaderPartition(Partition):
         self._flushing: deque[tuple[int, Promise[None]]] = deque()
         """Appends that wait for their flush, by their last offsets."""
         self._uncommitted: deque[tuple[int, int]] = deque()
-        """Where each append ends that is not committed, and its size; only what a waiting fetch may have to count."""
+        """The end and size of each append that is not committed; only those that a waiting fetch may have to count."""
         self._waiters: dict[FetchWaiter, Isolation] = {}
         self._stable_offset = 0
         """The last stable offset that waiting fetches know."""
@@ -104,7 +104,7 @@ class LeaderPartition(Partition):
     # ---- epochs
 
     def epoch_of_offset(self, offset: int) -> int:
-        """What comes next is written in this leader's epoch, even if nothing was written in it so far."""
+        """Returns the epoch of an offset. The next one is written in this leader's epoch, even if none was so far."""
         return self.leader_epoch if offset >= self.log.log_end_offset else self.log.epoch_of_offset(offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
@@ -123,11 +123,12 @@ class LeaderPartition(Partition):
     def append(self, batch: memoryview, now_ms: int) -> AppendInfo:
         """Writes a client's batch; `is_acknowledged` says whether it may be answered already."""
         info = self.log.append(batch, self.leader_epoch, now_ms)
-        self._appended(batch)
+        if not info.duplicate:
+            self._appended(batch)
         return info
 
     def append_as_coordinator(self, batches: memoryview, now_ms: int) -> AppendInfo:
-        """Does the same with what the broker itself has made."""
+        """Writes batches of the broker's own; otherwise like `append`."""
         info = self.log.append_as_coordinator(batches, self.leader_epoch, now_ms)
         self._appended(batches)
         return info
@@ -144,16 +145,18 @@ class LeaderPartition(Partition):
         self._commit(high_watermark)
 
     def is_acknowledged(self, info: AppendInfo, acks: int) -> bool:
-        """Whether an append that has just been made may be answered."""
-        log = self.log
-        return log.log_end_offset - log.recovery_point < log.config.flush_messages and (
-            acks == ACKS_LEADER or info.last_offset < log.high_watermark
-        )
+        """Returns whether the latest append, or a batch that was stored before, may be answered."""
+        log, last_offset = self.log, info.last_offset
+        if log.log_end_offset - log.recovery_point >= log.config.flush_messages and last_offset >= log.recovery_point:
+            return False
+        return acks == ACKS_LEADER or last_offset < log.high_watermark
 
     def when_acknowledged(self, info: AppendInfo, acks: int) -> Promise[None]:
-        """Returns a promise that an append is acknowledged. It fails with what a client is answered."""
+        """Returns a promise that is kept when an append is acknowledged. It fails with the error for the client."""
         promise: Promise[None] = Promise()
         log, last_offset = self.log, info.last_offset
+        if info.duplicate and last_offset >= log.recovery_point:
+            log.flusher.flush_soon()  # nobody else may have asked for it since a crash
         if acks == ACKS_LEADER or (last_offset < log.high_watermark and last_offset >= log.recovery_point):
             self._flushing.append((last_offset, promise))
         else:
@@ -161,12 +164,12 @@ class LeaderPartition(Partition):
         return promise
 
     def when_committed(self, offset: int) -> Promise[None]:
-        """Returns a promise that the high watermark reaches `offset`, where it is not now."""
+        """Returns a promise that is kept when the high watermark reaches `offset`, which lies above it."""
         promise: Promise[None] = Promise()
         self._acknowledging.append((offset - 1, promise))
         return promise
 
-    # ---- what the log tells
+    # ---- what the log reports
 
     def on_flushed(self) -> None:
         log = self.log
@@ -205,7 +208,7 @@ class LeaderPartition(Partition):
                 waiter.on_bytes(stable_size)
 
     def _newly_stable_bytes(self, size: int, high_watermark_before: int) -> int | None:
-        """Returns None if the last stable offset has not moved, and 0 if nobody knows how many bytes that are."""
+        """Returns how many bytes became stable: None if the last stable offset has not moved, 0 if it is not known."""
         log = self.log
         stable_offset, before = log.last_stable_offset, self._stable_offset
         if stable_offset <= before:
@@ -216,10 +219,10 @@ class LeaderPartition(Partition):
         try:
             return log.unread_bytes(before, max_offset=stable_offset) or 0
         except KafkaStorageError:
-            return 0  # the fetch that reads it answers with that
+            return 0  # the fetch that reads it answers with this error
 
     def fail(self, error: KafkaError) -> None:
-        """Nothing that waits for this log will come true any more."""
+        """Fails everything that waits for this log."""
         waiting = [*self._acknowledging, *self._flushing]
         self._acknowledging.clear()
         self._flushing.clear()
@@ -232,7 +235,7 @@ class LeaderPartition(Partition):
             waiter.on_bytes(0)
 
     def close(self) -> None:
-        """The partition is led by another broker now, or deleted. What waits must not be answered by what comes."""
+        """Fails all that waits: the partition is led elsewhere now, or deleted, and later events must not answer."""
         if self.log.listener is self:
             self.log.listener = None
         self.fail(NotLeaderOrFollower(f"{self.topic_partition} is not here any more"))
@@ -240,7 +243,7 @@ class LeaderPartition(Partition):
     # ---- read
 
     def end_offset(self, isolation: Isolation) -> int:
-        """Returns where the reading ends."""
+        """Returns the offset at which the reading ends."""
         log = self.log
         if isolation is Isolation.HIGH_WATERMARK:
             return log.high_watermark
@@ -257,7 +260,7 @@ class LeaderPartition(Partition):
         return 0 if offset >= max_offset else self.log.unread_bytes(offset, max_offset=max_offset)
 
     def wait(self, waiter: FetchWaiter, isolation: Isolation) -> None:
-        """The waiter hears of everything that becomes readable from now on."""
+        """Calls the waiter for everything that becomes readable from now on."""
         if isolation is Isolation.LAST_STABLE_OFFSET:
             self._stable_offset = self.log.last_stable_offset
         self._waiters[waiter] = isolation
@@ -271,7 +274,7 @@ class LeaderPartition(Partition):
 
 
 class FollowerPartition(Partition):
-    """What comes from the leader is stored as it comes; nothing is decided here."""
+    """A partition that stores what the leader sends, as it is; nothing is decided here."""
 
     __slots__ = ()
 
@@ -292,6 +295,6 @@ class FollowerPartition(Partition):
 
     @property
     def fetch_offset(self) -> int:
-        """Where the next fetch begins: it says that everything before it is here, under `flush.messages=1` for good."""
+        """Returns where the next fetch begins: all before it is here and, under `flush.messages=1`, on the disk."""
         log = self.log
         return log.recovery_point if log.config.flush_messages == 1 else log.log_end_offset

@@ -50,12 +50,12 @@ class BrokerServer:
     """One broker in the environment it is handed. Somebody else makes that environment move: `BrokerProcess` in
     production, a simulated world in tests.
 
-    `listeners` says where it listens once it is ready. `ended` is kept when the broker has stopped, or failed with what
-    ended it; after that, `abandon` gives up what is left.
+    `listeners` says where it listens once it is ready. `ended` is kept when the broker has stopped, or fails with the
+    error that ended it; after that, `abandon` gives up what is left.
     """
 
     def __init__(self, properties: Mapping[str, str], environment: Environment, *, cluster_id: str = "") -> None:
-        """Takes the id that a new cluster gets, instead of a random one."""
+        """Takes as `cluster_id` the id that a new cluster gets, instead of a random one."""
         if properties.get("authorizer.class.name"):
             raise InvalidConfig(
                 "authorizer.class.name is set, but ACLs are not supported so far: remove it to let anybody in"
@@ -135,7 +135,7 @@ class BrokerServer:
                 raise log_dir.offline_error()
 
     def _on_offline(self, log_dir: LogDir) -> None:
-        """As Kafka does: a broker that can serve nothing any more ends, so that somebody notices."""
+        """Ends a broker that can serve nothing any more, as Kafka does, so that somebody notices."""
         if self._is_stopping or self._logs is None:
             return
         is_last = all(each.error is not None for each in self._logs.log_dirs)
@@ -153,7 +153,7 @@ class BrokerServer:
     # ---- starting
 
     def start(self, on_ready: Callable[[], None]) -> None:
-        """Begins to start, and calls `on_ready` when clients are served. Raises what keeps it from starting at all."""
+        """Begins to start, and calls `on_ready` when clients are served. Raises if it cannot start at all."""
         if ignored := without_effect(self._static):
             self._report.info(f"these keys have no effect here: {', '.join(ignored)}", keys=ignored)
         self.listeners = self._acceptor.bind()
@@ -182,7 +182,7 @@ class BrokerServer:
             ),
             config_of=self._log_config,
         )
-        logs.open()
+        logs.open(config.node_id)
         for log_dir in logs.log_dirs:
             log_dir.on_offline = self._on_offline
         random = environment.random
@@ -253,7 +253,7 @@ class BrokerServer:
         )
 
     def _previous_broker_epoch(self, logs: LogManager) -> int:
-        """That of the last run if it ended cleanly everywhere: then this broker still has all that it led with."""
+        """Returns the last run's epoch if it ended cleanly everywhere: this broker then still has all that it led."""
         known = self.node.image.brokers.get(self.config.node_id)
         is_clean = all(log_dir.had_clean_shutdown for log_dir in logs.log_dirs)
         return known.broker_epoch if known is not None and is_clean else -1
@@ -263,6 +263,8 @@ class BrokerServer:
             self._fail(step.error)
 
     def _ready(self, active: Promise[None], on_ready: Callable[[], None]) -> None:
+        if self._is_stopping:
+            return
         if active.error is not None:
             return self._fail(active.error)
         self._acceptor.accept(Dispatcher(self.node))

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from barnabas.base.files import TEMPORARY_SUFFIX, File, Files, write_file
+from barnabas.storage.segments.file_cache import OUT_OF_DESCRIPTORS
 from barnabas.storage.segments.segment import DELETED_SUFFIX, Segment
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
@@ -33,6 +34,7 @@ class FlushPlan:
 
     __slots__ = (
         "_done",
+        "_error",
         "_files",
         "_lock",
         "_temporaries",
@@ -51,6 +53,7 @@ class FlushPlan:
         self._files = files
         self._lock = threading.Lock()
         self._done = False
+        self._error: OSError | None = None
         self._temporaries: list[str] = []
         self.directory = directory
         self.offset = offset
@@ -67,15 +70,26 @@ class FlushPlan:
         self.postponed: OSError | None = None
 
     def run(self) -> None:
-        """Runs the plan once: a second caller waits for the first. A stopping broker runs what no worker has begun."""
+        """Runs the plan once: a second caller waits for the first, and hears how it failed. A stopping broker runs what
+        no worker has begun."""
         with self._lock:
+            if self._error is not None:
+                raise self._error
             if not self._done:
-                self.sync_data()
-                self.write_files(sync=True)
-                self.install_files()
-                self.sync_names()
-                self.rename_deleted()
+                try:
+                    self._run()
+                except OSError as error:
+                    if error.errno not in OUT_OF_DESCRIPTORS:
+                        self._error = error
+                    raise
                 self._done = True
+
+    def _run(self) -> None:
+        self.sync_data()
+        self.write_files(sync=True)
+        self.install_files()
+        self.sync_names()
+        self.rename_deleted()
 
     def cancel(self) -> None:
         """Waits for the plan if it is at work; otherwise it will never run."""

@@ -36,7 +36,7 @@ _SPACE_CHECK_MS = 1_000
 _WARNING_MS = 1_000
 
 
-class LogDeadlines(Protocol):
+class LogSchedule(Protocol):
     """The deadlines as a log sees them: it says when it wants to be looked at again."""
 
     def schedule(self, topic_partition: TopicPartition, deadline_ms: int) -> None: ...
@@ -57,7 +57,7 @@ class SharedParts(NamedTuple):
     config: LogManagerConfig
     limits: LogManagerLimits
     cache: FileCache
-    deadlines: LogDeadlines
+    deadlines: LogSchedule
     cleaner: CleanableLogs
 
 
@@ -162,7 +162,14 @@ class LogDir:
         return min(_FREE_BYTES_MIN_MAX, self.files.total_bytes(self.path) // _FREE_PART_MIN)
 
     def report_free_bytes_min(self) -> None:
-        floor, total = self.free_bytes_min, self.files.total_bytes(self.path)
+        """Reports how much stays free, unless the dir is offline."""
+        if self.error is not None:
+            return
+        try:
+            floor, total = self.free_bytes_min, self.files.total_bytes(self.path)
+        except OSError as error:
+            self.go_offline(error)
+            return
         text = f"log dir {self.path} keeps {floor:,} of {total:,} bytes free"
         self.report.info(text, log_dir=self.path, free_bytes_min=floor, total_bytes=total)
 
@@ -173,14 +180,22 @@ class LogDir:
             self._check_space(size, now_ms)
 
     def _check_space(self, size: int, now_ms: int) -> None:
-        floor = self.free_bytes_min
-        if not (self._is_short_of_space and now_ms < self._next_space_check_ms):
-            spare = self.files.free_bytes(self.path) - floor if floor > 0 else _SPACE_CHECK_BYTES
-            self._tell_of_space(spare < size)
+        is_recent = 0 < self._next_space_check_ms - now_ms <= _SPACE_CHECK_MS  # not if the clock was set back
+        if not (self._is_short_of_space and is_recent):
+            try:
+                spare = self._spare_bytes()
+            except OSError as error:
+                raise self.failed(error) from error
+            self._tell_of_space(spare is not None and spare < size)
             self._next_space_check_ms = now_ms + _SPACE_CHECK_MS
-            self._credit_bytes = min(spare, _SPACE_CHECK_BYTES) - size
+            self._credit_bytes = min(_SPACE_CHECK_BYTES if spare is None else spare, _SPACE_CHECK_BYTES) - size
         if self._is_short_of_space:
             raise KafkaStorageError(self._short_of_space())
+
+    def _spare_bytes(self) -> int | None:
+        """Returns how much may be appended before the floor is reached; None if there is no floor."""
+        floor = self.free_bytes_min
+        return self.files.free_bytes(self.path) - floor if floor > 0 else None
 
     def _tell_of_space(self, is_short: bool) -> None:
         if is_short and not self._is_short_of_space:

@@ -152,7 +152,10 @@ class LogFlusher:
         try:
             plan = self._next_plan(with_active=self._is_wanted or len(self._waiting) > 0)
         except KafkaStorageError as error:
-            self._fail(error)
+            if self._log.log_dir.error is None and not self._log.is_closed:
+                self._retry_later()  # short of descriptors, which passes
+            else:
+                self._fail(error)
             return
         self._is_wanted = False
         if plan is not None:
@@ -218,14 +221,17 @@ class LogFlusher:
             # No fsync has failed: the next plan takes all of this one again, and those who wait go on waiting.
             log.leader_epochs.is_dirty = True
             log.log_dir.failed(error)
-            self._is_wanted = True
-            log.log_dir.clock.call_later(_RETRY_MS, self.start_soon)
+            self._retry_later()
         elif log.is_closed:
             self._fail(KafkaStorageError(f"the log of {log.topic_partition} was closed"))
         elif error is not None:
             self._fail(log.log_dir.go_offline(error))
         else:
             self._carried_out(plan)
+
+    def _retry_later(self) -> None:
+        self._is_wanted = True
+        self._log.log_dir.clock.call_later(_RETRY_MS, self.start_soon)
 
     def _carried_out(self, plan: FlushPlan) -> None:
         for segment, _, size in plan.syncs:

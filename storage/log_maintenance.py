@@ -27,6 +27,7 @@ class LogMaintenance:
             self.reschedule()
 
     def configured(self) -> None:
+        self.deadlines.flush_ms = NEVER_MS  # it is set again by the new flush.ms
         self.deadlines.retention_ms = NEVER_MS
         self.deadlines.compaction_ms = self._log.log_dir.clock.now_ms() if self._log.config.compact else NEVER_MS
         self.reschedule()

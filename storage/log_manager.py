@@ -71,9 +71,10 @@ class LogManager:
 
     # ---- start
 
-    def open(self) -> None:
-        """Locks the dirs and finds what is in them; recovers it unless the last stop was clean. Blocks."""
-        self._opening.open(self.log_dirs)
+    def open(self, node_id: int | None = None) -> None:
+        """Locks the dirs and finds what is in them; recovers it unless the last stop was clean. Blocks. Raises
+        ForeignLogDir, and has changed nothing, if a dir belongs to another node than the one that is named."""
+        self._opening.open(self.log_dirs, node_id)
 
     def ensure_meta_properties(self, cluster_id: str, node_id: int, new_uuid: Callable[[], Uuid]) -> None:
         """Marks new dirs as this node's. Raises ForeignLogDir if one belongs to another cluster or node."""

@@ -28,6 +28,11 @@ def _log_dir(node: Node, log_dir: LogDir, wanted: set[TopicPartition] | None) ->
     path = os.path.abspath(log_dir.path)
     if log_dir.error is not None:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path, topics=())
+    try:
+        total_bytes, usable_bytes = log_dir.files.total_bytes(log_dir.path), log_dir.files.free_bytes(log_dir.path)
+    except OSError as error:
+        log_dir.failed(error)
+        return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path, topics=())
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for partition, size in node.logs.sizes(log_dir):
         if partition.topic != CLUSTER_METADATA_TOPIC and (wanted is None or partition in wanted):
@@ -36,8 +41,8 @@ def _log_dir(node: Node, log_dir: LogDir, wanted: set[TopicPartition] | None) ->
         error_code=0,
         log_dir=path,
         topics=[DescribeLogDirsTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
-        total_bytes=log_dir.files.total_bytes(log_dir.path),
-        usable_bytes=log_dir.files.free_bytes(log_dir.path),
+        total_bytes=total_bytes,
+        usable_bytes=usable_bytes,
     )
 
 

@@ -1,14 +1,14 @@
 """Requests to one other broker, without blocking: brokers and controllers talk to each other through this.
 
 Rules:
-- The connection is made when the first request needs it. It begins with ApiVersions; every request then travels in the
+- The connection opens when the first request needs it. It begins with ApiVersions; every request then travels in the
   highest version that both sides serve.
 - Requests are pipelined: responses come in their order, and their correlation ids must agree.
 - A request that was sent on a connection that broke fails: it may or may not have been carried out, so the caller
   decides whether to send it again. A request that was not sent waits for the next connection, unless connecting failed.
 - After a connection that worked the next one is tried at once. After one that failed there is a pause, which doubles up
   to a limit and varies at random, so that many do not come back in step.
-- A request without a response in time takes its connection with it: nothing that comes after it could be read before.
+- A request without a response in time ends its connection: later responses could only be read after its own.
 - A response is handed over where it arrived: views of its bytes are dead when the callback of its promise returns.
 """
 
@@ -36,7 +36,7 @@ _ERROR_CODE = slice(4, 6)  # of a response to ApiVersions, after the correlation
 
 class PeerSettings(NamedTuple):
     timeout_ms: int = 30_000
-    """How long a request waits for its response, unless it says itself."""
+    """How long a request waits for its response, unless the request says so itself."""
     connection_setup_timeout_ms: int = 10_000
     reconnect_backoff_ms: int = 50
     reconnect_backoff_max_ms: int = 1_000
@@ -44,7 +44,7 @@ class PeerSettings(NamedTuple):
 
 
 class PeerUnavailable(KafkaError):
-    """The connection broke, or none could be made."""
+    """The connection broke, or none could be opened."""
 
     code = ErrorCode.NETWORK_EXCEPTION
 
@@ -227,7 +227,7 @@ class PeerClient:
         self._out.clear()
 
     def _fail_all(self, reason: str, queued: "deque[_Request] | None") -> None:
-        """Fails what was sent and, where nothing can be sent, what was to be sent."""
+        """Fails the requests that were sent and, if nothing can be sent, the queued ones."""
         sent, self._in_flight = self._in_flight, deque()
         waiting: deque[_Request] = deque()
         if queued is not None:
@@ -313,10 +313,9 @@ class PeerClient:
         try:
             while self._transport is transport and (frame := reader.next_frame()) is not None:
                 self._on_frame(frame)
+            reader.finish()
         except ProtocolError as error:
             return self._disconnect(error)
-        finally:
-            reader.finish()
         if self._queued:
             self._flush_later()
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from barnabas.base.promise import Promise, failed
 from barnabas.broker.network.send_queue import SendQueue
+from barnabas.protocol.errors import KafkaStorageError
 
 MAX_UNSENT_BYTES = 256 * 1024
 MAX_IN_FLIGHT = 128
@@ -29,7 +30,7 @@ class ReplyQueue(SendQueue):
     def __init__(self) -> None:
         super().__init__()
         self.in_flight: deque[Promise[Reply]] = deque()
-        """What is not answered so far, or waits behind such a request."""
+        """Replies that are not ready so far, or that wait for one that is not."""
 
     @property
     def is_empty(self) -> bool:
@@ -63,7 +64,7 @@ class ReplyQueue(SendQueue):
 
     @property
     def has_settled(self) -> bool:
-        """Whether the oldest promise is kept."""
+        """Returns whether the oldest promise is kept."""
         return bool(self.in_flight) and self.in_flight[0].done
 
     def settle(self) -> None:
@@ -86,7 +87,13 @@ class ReplyQueue(SendQueue):
         whole, taken = memoryview(out), 0
         for position, records in slices:
             self.append(whole[taken:position])
-            self.append(records if records.size > SENDFILE_ABOVE_BYTES else memoryview(records.read()))
+            if records.size > SENDFILE_ABOVE_BYTES:
+                self.append(records)
+            else:
+                data = records.read()
+                if len(data) < records.size:
+                    raise KafkaStorageError("a file was cut while its records were being sent")
+                self.append(memoryview(data))
             taken = position
         if taken < len(out):
             self.append(whole[taken:])

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.environment import Timer
 from barnabas.base.files import Lock, make_durable_dir, replace_file
+from barnabas.protocol.errors import KafkaStorageError
 from barnabas.protocol.types import ZERO_UUID, TopicPartition, Uuid
 from barnabas.storage.checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
@@ -47,22 +48,29 @@ class LogOpening:
         self._unopened: list[TopicPartition] = []
         self._timer: Timer | None = None
 
-    def open(self, log_dirs: Sequence[LogDir]) -> None:
-        for log_dir in log_dirs:
-            try:
-                self._lock(log_dir)
-                self._open_dir(log_dir)
-            except OSError as error:
-                if len(log_dirs) == 1:
-                    self.unlock()
-                    raise  # nothing is left to serve
-                log_dir.go_offline(error)
-            except Exception:
-                self.unlock()
-                raise
+    def open(self, log_dirs: Sequence[LogDir], node_id: int | None) -> None:
+        """Opens dirs that belong to this node, if one is named. Nothing is changed in any if one belongs to another."""
+        try:
+            self._with_each(log_dirs, self._lock)
+            if node_id is not None:
+                check_owner(log_dirs, node_id)
+            self._with_each(log_dirs, self._open_dir)
+        except Exception:
+            self.unlock()
+            raise
         if self._unopened:
             delay_ms = self._logs.limits.initial_task_delay_ms
             self._timer = log_dirs[0].clock.call_later(delay_ms, self._open_next, log_dirs[0])
+
+    def _with_each(self, log_dirs: Sequence[LogDir], step: Callable[[LogDir], None]) -> None:
+        for log_dir in log_dirs:
+            try:
+                if log_dir.error is None:
+                    step(log_dir)
+            except OSError as error:
+                if len(log_dirs) == 1:
+                    raise  # nothing is left to serve
+                log_dir.go_offline(error)
 
     def _lock(self, log_dir: LogDir) -> None:
         if not log_dir.files.exists(f"{log_dir.path}/{META_PROPERTIES}"):
@@ -71,6 +79,9 @@ class LogOpening:
             self._locks.append(log_dir.files.lock(f"{log_dir.path}/{LOCK_FILE}"))
         except BlockingIOError:
             raise LogDirInUse(f"{log_dir.path} is in use by another broker") from None
+        meta_properties = f"{log_dir.path}/{META_PROPERTIES}"
+        if log_dir.files.exists(meta_properties):
+            log_dir.meta_properties = MetaProperties.from_bytes(log_dir.files.read_bytes(meta_properties))
 
     def unlock(self) -> None:
         while self._locks:
@@ -79,10 +90,6 @@ class LogOpening:
     def _open_dir(self, log_dir: LogDir) -> None:
         names = log_dir.files.listdir(log_dir.path)
         log_dir.had_clean_shutdown = CLEAN_SHUTDOWN_FILE in names
-        if META_PROPERTIES in names:
-            log_dir.meta_properties = MetaProperties.from_bytes(
-                log_dir.files.read_bytes(f"{log_dir.path}/{META_PROPERTIES}")
-            )
         log_dir.recovery_points = _read_offsets(log_dir, RECOVERY_POINT_CHECKPOINT, names)
         log_dir.log_start_offsets = _read_offsets(log_dir, LOG_START_OFFSET_CHECKPOINT, names)
         log_dir.cleaner_offsets = _read_offsets(log_dir, CLEANER_OFFSET_CHECKPOINT, names)
@@ -140,7 +147,10 @@ class LogOpening:
             topic_partition = self._unopened.pop()
             log_dir = self._logs.dir_of(topic_partition)
             if self._logs.opened(topic_partition) is None and log_dir is not None and log_dir.error is None:
-                self._logs.get(topic_partition)
+                try:
+                    self._logs.get(topic_partition)
+                except KafkaStorageError:
+                    continue  # the log dir has reported it
                 break
         if self._unopened:
             delay_ms = any_dir.config.log_retention_check_interval_ms / (len(self._unopened) + 1)
@@ -165,17 +175,26 @@ def ensure_meta_properties(
     log_dirs: Sequence[LogDir], cluster_id: str, node_id: int, new_uuid: Callable[[], Uuid]
 ) -> None:
     """Marks new dirs as this node's. Raises ForeignLogDir if one belongs to another cluster or node."""
+    check_owner(log_dirs, node_id, cluster_id)
     for log_dir in log_dirs:
         found = log_dir.meta_properties
         if found is None:
             _mark(log_dir, MetaProperties(cluster_id, node_id, new_uuid()))
-        elif (found.cluster_id, found.node_id) != (cluster_id, node_id):
-            raise ForeignLogDir(
-                f"{log_dir.path} belongs to node {found.node_id} of cluster {found.cluster_id}, "
-                f"not to node {node_id} of cluster {cluster_id}"
-            )
         elif found.directory_id == ZERO_UUID:  # Kafka before 3.7 gave its dirs none
             _mark(log_dir, found._replace(directory_id=new_uuid()))
+
+
+def check_owner(log_dirs: Sequence[LogDir], node_id: int, cluster_id: str | None = None) -> None:
+    """Raises ForeignLogDir if a dir belongs to another node, or not to this cluster, or not to that of the others."""
+    for log_dir in log_dirs:
+        found = log_dir.meta_properties
+        if found is not None:
+            cluster_id = cluster_id or found.cluster_id
+            if (found.cluster_id, found.node_id) != (cluster_id, node_id):
+                raise ForeignLogDir(
+                    f"{log_dir.path} belongs to node {found.node_id} of cluster {found.cluster_id}, "
+                    f"not to node {node_id} of cluster {cluster_id}"
+                )
 
 
 def _mark(log_dir: LogDir, meta_properties: MetaProperties) -> None:

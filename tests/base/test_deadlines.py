@@ -116,3 +116,20 @@ def test_however_many_deadlines_move_one_timer_of_the_loop_stands_for_all() -> N
     assert kit.clock.pending_timers == 0
     kit.clock.advance(100_000)
     assert kit.fired == []
+
+
+def test_a_deadline_that_fails_does_not_stop_those_after_it() -> None:
+    clock, fired = TwoClocks(), []
+
+    def fire(key: str, due_ms: int, now_ms: int) -> None:
+        if key == "bad":
+            raise ValueError(key)
+        fired.append(key)
+
+    deadlines: Deadlines[str] = Deadlines(clock, clock.monotonic_ms, fire)
+    deadlines.schedule("bad", clock.monotonic_ms() + 10)
+    deadlines.schedule("good", clock.monotonic_ms() + 20)
+    with pytest.raises(ValueError, match="bad"):
+        clock.advance(10)
+    clock.advance(10)
+    assert fired == ["good"]

@@ -7,6 +7,7 @@ from barnabas.protocol.batch_builder import build_batch, build_end_transaction_m
 from barnabas.protocol.errors import KafkaError, KafkaStorageError, NotLeaderOrFollower
 from barnabas.protocol.records import ControlType, NewRecord
 from barnabas.storage.log import AppendInfo
+from barnabas.storage.log_config import LogConfig
 from tests.storage.logs import NOW_MS, ORDERS, TOPIC_ID, Broker, batch, offsets_of
 
 NEVER = 2**63 - 1
@@ -103,6 +104,52 @@ def test_those_who_wait_for_the_watermark_and_for_the_disk_are_woken_by_what_the
     assert outcomes.names == ["all", "all again", "leader"], "the flush at work does not cover the last"
     broker.settle()
     assert outcomes.names == ["all", "all again", "leader", "later"]
+
+
+def retried(sequence: int) -> bytearray:
+    return batch(producer_id=7, producer_epoch=0, base_sequence=sequence)
+
+
+@pytest.mark.parametrize("acks", [ACKS_LEADER, ACKS_ALL])
+def test_a_batch_that_is_sent_again_after_a_crash_has_what_it_waits_for_flushed(acks: int) -> None:
+    broker = Broker(queued=True)
+    partition = leader_of(broker, flush_messages=NEVER)
+    for sequence in range(5):
+        append(partition, retried(sequence))
+    broker.config = LogConfig(flush_messages=3)
+    broker.kill()
+    partition = leader_of(broker, flush_messages=3)
+    outcomes = Outcomes()
+    info = append(partition, retried(4))
+    assert info.duplicate
+    assert not partition.is_acknowledged(info, acks)
+    outcomes.of(partition, info, acks, "again")
+    broker.settle()
+    assert outcomes.names == ["again"]
+
+
+@pytest.mark.parametrize("acks", [ACKS_LEADER, ACKS_ALL])
+def test_a_batch_that_is_durable_is_acknowledged_again_while_a_later_one_is_flushed(acks: int) -> None:
+    broker = Broker(queued=True)
+    partition = leader_of(broker, flush_messages=2)
+    append(partition, retried(0))
+    append(partition, retried(1))
+    broker.settle()
+    append(partition, retried(2))
+    append(partition, retried(3))  # its flush is under way
+    assert partition.is_acknowledged(append(partition, retried(1)), acks)
+
+
+def test_a_batch_that_is_sent_again_brings_nothing_to_those_who_wait_for_bytes() -> None:
+    broker = Broker(queued=True)
+    partition, waiter = leader_of(broker), Waiter()
+    append(partition, retried(0))
+    broker.settle()
+    partition.wait(waiter, Isolation.HIGH_WATERMARK)
+    append(partition, retried(0))
+    append(partition, data := retried(1))
+    broker.settle()
+    assert waiter.sizes == [len(data)]
 
 
 def test_a_failed_flush_fails_everything_that_waits() -> None:

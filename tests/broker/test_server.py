@@ -59,6 +59,20 @@ def test_a_partition_whose_directory_vanished_begins_anew_and_the_log_says_what_
     assert report.having("orders-0: its directory is gone, and with it what was stored below offset 3")
 
 
+def test_a_log_dir_that_cannot_be_opened_does_not_keep_the_broker_from_serving_the_others(tmp_path: Path) -> None:
+    with Broker(topics={"orders": 1}, data_dir=str(tmp_path / "good")):
+        pass
+    (tmp_path / "file").touch()
+    report = FakeReport()
+    broker = Broker(config={"log.dirs": f"{tmp_path}/good,{tmp_path}/file/bad"}, report=report).start()
+    with RawClient(broker.port) as client:
+        assert client.produce("orders", good(1)).error_code == 0
+    with pytest.raises(StopFailed, match="is offline"):
+        broker.stop()
+    assert report.having("file/bad goes offline")
+    assert report.having("good keeps ")
+
+
 @pytest.mark.parametrize("step", ["stop_groups", "close"])
 def test_a_stop_that_fails_ends_the_broker_and_says_so(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:

@@ -140,3 +140,20 @@ def test_a_broker_that_comes_back_is_asked_again() -> None:
         cluster.world.scheduler.run_for(15_000)
         now_ms = cluster.world.scheduler.now_us // 1_000
         assert all(conversation.answered_ms >= now_ms - 4 * INTERVAL_MS for conversation in others)
+
+
+def test_a_broker_that_is_stopped_while_it_starts_is_never_ready() -> None:
+    stopped = 0
+    for delay_ms in range(0, 40):
+        world = World(delay_ms)
+        with replayable(delay_ms, world.trace):
+            broker = SimulatedBroker(world, 1)
+            broker.start()
+            world.scheduler.run_for(delay_ms / 4)
+            if not broker.is_ready:
+                stopped += 1
+                broker.stop()
+                world.scheduler.run_for(20_000)
+                assert not broker.is_running
+                assert not broker.is_ready
+    assert stopped > 5

@@ -263,6 +263,40 @@ def test_below_the_floor_of_free_space_nothing_is_appended_and_reads_go_on() -> 
     append(log, now_ms=NOW_MS + 4_000)
 
 
+def test_a_clock_that_is_set_back_does_not_prolong_the_shortage() -> None:
+    broker = Broker(free_bytes_min=1_000)
+    log = broker.log()
+    broker.disk.capacity_bytes = broker.disk.used_bytes() + 999
+    with pytest.raises(KafkaStorageError):
+        append(log)
+    broker.disk.capacity_bytes = 1 << 40
+    append(log, now_ms=NOW_MS - 3_600_000)
+
+
+def test_without_a_floor_the_size_of_an_append_does_not_matter() -> None:
+    log_dir = Broker(free_bytes_min=0).log().log_dir
+    log_dir.reserve(1 << 30, NOW_MS)
+    log_dir.reserve(1, NOW_MS)
+
+
+def test_a_disk_whose_free_space_cannot_be_read_goes_offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker(log_dirs=("/one", "/two"), free_bytes_min=1_000)
+    log = broker.log()
+    other = broker.log(log.topic_partition._replace(partition=1))
+
+    def fail(_path: str) -> int:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(broker.files, "free_bytes", fail)
+        with pytest.raises(KafkaStorageError, match="is offline"):
+            append(log)
+        broken.setattr(broker.files, "total_bytes", fail)
+        other.log_dir.report_free_bytes_min()
+    assert log.is_offline
+    assert other.is_offline
+
+
 @pytest.mark.parametrize(
     ("configured", "capacity_bytes", "expected"),
     [

@@ -8,6 +8,7 @@ import pytest
 from barnabas.protocol.errors import KafkaStorageError
 from barnabas.protocol.types import TopicPartition
 from barnabas.storage.checkpoints import decode_offsets
+from barnabas.storage.log_config import LogConfig
 from tests.storage.logs import NOW_MS, ORDERS, Broker, append, batch, offsets_of, sized
 
 
@@ -294,3 +295,47 @@ def test_a_flush_that_finds_no_descriptor_is_tried_again_and_those_who_wait_go_o
     broker.settle()
     assert (told, log.recovery_point) == ([None], 1)
     assert broker.report.having("raise `ulimit -n`")
+
+
+def test_a_stop_does_not_try_an_fsync_again_that_failed_in_a_worker() -> None:
+    broker = Broker(queued=True)
+    log = broker.log()
+    append(log)
+    log.flush()
+    broker.clock.turn()
+    broker.disk.failing_syncs.add(log.path)
+    with pytest.raises(OSError, match="Input/output error"):
+        broker.queue.jobs[0][0]()  # and the loop has not heard of it
+    broker.disk.failing_syncs.clear()
+    broker.manager.close()
+    assert log.is_offline
+    assert not broker.files.exists("/data/.kafka_cleanshutdown")
+
+
+def test_a_flush_that_cannot_be_planned_for_lack_of_descriptors_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker()
+    log = broker.log()
+    append(log)
+    told: list[BaseException | None] = []
+
+    def refuse() -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as scarce:
+        scarce.setattr(type(log.segments.active), "file", lambda _segment: refuse())
+        log.flush().when_done(lambda done: told.append(done.error))
+        broker.settle()
+        assert (told, log.is_offline) == ([], False)
+    broker.clock.advance(100)
+    broker.settle()
+    assert (told, log.recovery_point) == ([None], 1)
+
+
+def test_a_shorter_flush_ms_holds_for_what_is_appended_already() -> None:
+    broker = Broker()
+    log = broker.log(flush_ms=60_000)
+    append(log)
+    log.configure(LogConfig(flush_ms=100))
+    broker.clock.advance(100)
+    broker.settle()
+    assert log.recovery_point == 1

@@ -11,6 +11,7 @@ from barnabas.broker.system.disk import OsFile, OsFiles
 from barnabas.protocol.errors import KafkaStorageError, UnknownTopicOrPartition
 from barnabas.protocol.types import TopicPartition
 from barnabas.storage.log_config import LogConfig
+from barnabas.storage.log_manager import LogManager
 from barnabas.storage.opening.log_opening import LogDirInUse, parse_topic_partition
 from barnabas.storage.segments.file_cache import FileCache
 from tests.storage.logs import NOW_MS, ORDERS, TOPIC_ID, Broker, append, offsets_of, sized
@@ -88,6 +89,32 @@ def test_a_dir_belongs_to_one_node_of_one_cluster() -> None:
     with pytest.raises(ValueError, match="belongs to node 1 of cluster cluster, not to node 2"):
         broker.manager.ensure_meta_properties("cluster", 2, lambda: TOPIC_ID)
     assert b"cluster.id=cluster\nnode.id=1\n" in broker.files.read_bytes("/data/meta.properties")
+
+
+def test_a_dir_of_another_node_is_left_as_it_is() -> None:
+    broker = Broker()
+    append(broker.log())
+    broker.manager.close()
+    another = LogManager(["/data"], broker.environment)
+    with pytest.raises(ValueError, match="belongs to node 1 of cluster cluster, not to node 2"):
+        another.open(2)
+    assert broker.files.exists("/data/.kafka_cleanshutdown")
+    broker.start()  # and the lock is free
+
+
+def test_a_log_that_cannot_be_opened_in_the_background_does_not_keep_the_others_closed() -> None:
+    broker = Broker(log_dirs=("/one", "/two"), initial_task_delay_ms=100)
+    for partition in range(4):
+        append(broker.log(ORDERS._replace(partition=partition)))
+    broker.manager.close()
+    broker.start()
+    bad = broker.manager.log_dirs[1].path
+    for name in broker.manager.in_dir(broker.manager.log_dirs[1]):
+        broker.files.rmtree(f"{bad}/{name}")
+    broker.clock.advance(3_600_000)
+    good = broker.manager.in_dir(broker.manager.log_dirs[0])
+    assert good
+    assert all(broker.manager.opened(name) is not None for name in good)
 
 
 def test_new_logs_go_to_the_dir_with_the_fewest() -> None:

@@ -32,7 +32,8 @@ class Peer:
     """Answers ApiVersions, and everything else with the number of the request, at once or when it is told to."""
 
     def __init__(self) -> None:
-        self.environment, self.loop, self._workers = system_environment(FakeReport())
+        self.report = FakeReport()
+        self.environment, self.loop, self._workers = system_environment(self.report)
         self.buffers = Buffers()
         self.connections: list[Connection] = []
         self.versions: list[int] = []
@@ -217,6 +218,8 @@ def test_a_request_that_was_not_sent_waits_for_the_next_connection(peer: Peer) -
 def test_a_request_that_is_not_answered_in_time_fails_and_takes_its_connection_along(peer: Peer) -> None:
     peer.answers_at_once = False
     client = peer.client()
+    client.send(ASK, HeartbeatResponse)
+    peer.turn_until(lambda: peer.waiting)  # the connection stands, and one is under way
     late, other = ask(client, timeout_ms=20), ask(client)
     late_error, other_error = peer.kept(late, other)
     assert isinstance(late_error, KafkaError)
@@ -240,6 +243,23 @@ def test_a_peer_that_answers_another_request_is_given_up(peer: Peer) -> None:
     (error,) = peer.kept(ask(peer.client()))
     assert isinstance(error, PeerUnavailable)
     assert "is the oldest" in error.message
+
+
+def test_a_peer_that_announces_more_than_any_response_is_given_up(peer: Peer) -> None:
+    with socket.socket() as absurd:
+        absurd.bind(("127.0.0.1", 0))
+        absurd.listen()
+        client = peer.client(port=absurd.getsockname()[1])
+        promise = ask(client)
+        peer.turn_until(lambda: client.state is State.NEGOTIATING)
+        accepted, _ = absurd.accept()
+        with accepted:
+            accepted.sendall(b"\x7f\xff\xff\xff and more")
+            (error,) = peer.kept(promise)
+    assert isinstance(error, PeerUnavailable)
+    assert "above the" in error.message
+    peer.turn_until(lambda: client.state is State.BACKING_OFF)
+    assert peer.report.lines == []
 
 
 def test_a_peer_that_comes_back_is_found_again(peer: Peer) -> None:

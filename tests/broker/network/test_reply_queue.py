@@ -15,6 +15,7 @@ from barnabas.broker.network.reply_queue import (
     Reply,
     ReplyQueue,
 )
+from barnabas.protocol.errors import KafkaStorageError
 
 
 class Records:
@@ -91,6 +92,11 @@ def test_replies_leave_in_the_order_of_their_requests() -> None:
     assert queue.send_to(pipe)
     assert pipe.taken == b"1234"
     assert queue.is_empty
+
+
+def test_a_small_slice_of_a_file_that_was_cut_is_not_sent_short() -> None:
+    with pytest.raises(KafkaStorageError, match="was cut"):
+        ReplyQueue().add((b"<>", [(1, FileSlice(Records(b"few"), 0, 4))]))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
