@@ -286,7 +286,7 @@ def test_stopping_leaves_no_descriptor_no_timer_and_no_lock(tmp_path: Path) -> N
     broker.settle()
     broker.manager.close()
     del log
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
     assert broker.clock.pending_timers == 0
     broker.start()
     assert offsets_of(broker.log()) == list(range(20))

@@ -81,7 +81,7 @@ def stranger() -> Iterator[Callable[[Answer], Client]]:
 
     def start(answer: Answer) -> Client:
         started.append(Stranger(answer))
-        clients.append(Client([started[-1].address], timeout_s=0.5))
+        clients.append(Client([started[-1].address], timeout_s=2))
         return clients[-1]
 
     yield start

@@ -1,3 +1,4 @@
+import gc
 import os
 import socket
 import threading
@@ -238,10 +239,11 @@ def test_time_is_the_wall_clock_in_milliseconds(loop: Loop) -> None:
 
 
 def test_a_closed_loop_leaves_no_descriptor() -> None:
+    gc.collect()  # what other tests left behind must not go in between
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(10):
         Loop(fail).close()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
 
 
 def test_what_waits_for_idleness_lets_what_is_at_hand_go_first(loop: Loop) -> None:
@@ -308,18 +310,25 @@ def nothing() -> None:
 def test_a_loop_spins_after_a_short_wait_while_no_thread_works_for_it(
     was_short: bool, expects_more: bool, jobs: int, spins: bool
 ) -> None:
-    counted = CountedTime()
-    loop = Loop(fail, system_time=counted, spins=True)
-    loop.call_later(5, nothing)
-    if was_short:
-        loop.call_from_thread(nothing)  # at hand already
-    loop.run_once()
-    loop.jobs, loop.expects_more, counted.looks = jobs, expects_more, 0
-    loop.call_later(20, nothing)
-    loop.run_once()
-    loop.close()
-    assert (counted.looks > 12) == spins
-    assert counted.looks < 1_000  # for a moment, not for the whole 20 ms
+    def looks() -> int:
+        counted = CountedTime()
+        loop = Loop(fail, system_time=counted, spins=True)
+        loop.call_later(5, nothing)
+        if was_short:
+            loop.call_from_thread(nothing)  # at hand already
+        loop.run_once()
+        loop.jobs, loop.expects_more, counted.looks = jobs, expects_more, 0
+        loop.call_later(20, nothing)
+        loop.run_once()
+        loop.close()
+        assert counted.looks < 1_000  # for a moment, not for the whole 20 ms
+        return counted.looks
+
+    if spins:
+        # A busy machine may take the processor away for the 100 µs in question, but not each time.
+        assert any(looks() > 12 for _ in range(50))
+    else:
+        assert looks() <= 12
 
 
 def test_a_loop_that_spins_takes_what_comes_meanwhile() -> None:

@@ -62,7 +62,7 @@ def test_an_absent_broker_is_told_soon_with_its_address(spark: SparkSession) -> 
     cluster = Cluster(spark, {"kafka.bootstrap.servers": "127.0.0.1:1"}, timeout_s=0.5)
     with cluster, pytest.raises(Failure, match=r"^127\.0\.0\.1:1: the brokers do not answer: check that they run"):
         cluster.topics()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20  # Kafka's own default is a minute
 
 
 @pytest.mark.parametrize(

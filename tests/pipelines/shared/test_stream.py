@@ -121,7 +121,7 @@ def test_an_idle_stream_stops_at_once_when_it_is_terminated(
     began = time.monotonic()
     summary = run_stream(source(spark, given), count_rows, given, name="try", progress=Told())
     assert summary.stopped
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60, "it waited for its next batch"
 
 
 def test_what_goes_wrong_in_a_batch_keeps_its_words(
