@@ -48,10 +48,12 @@ class PeerUnavailable(KafkaError):
 
     code = ErrorCode.NETWORK_EXCEPTION
 
-    def __init__(self, message: str, *, was_sent: bool) -> None:
+    def __init__(self, message: str, *, was_sent: bool, is_refused: bool = False) -> None:
         super().__init__(message)
         self.was_sent = was_sent
         """Whether the peer may have carried the request out."""
+        self.is_refused = is_refused
+        """Whether the peer's machine is there and nobody listens at the address: its process is dead."""
 
 
 class State(IntEnum):
@@ -202,7 +204,7 @@ class PeerClient:
         if delay_ms or self._queued:
             self._state = State.BACKING_OFF
             self._connection_timer = self._clock.call_later(delay_ms, self._pause_over)
-        self._fail_all(reason, None if was_ready else self._queued)
+        self._fail_all(reason, None if was_ready else self._queued, isinstance(error, ConnectionRefusedError))
 
     def _pause_over(self) -> None:
         self._connection_timer = None
@@ -226,7 +228,7 @@ class PeerClient:
         self._events = 0
         self._out.clear()
 
-    def _fail_all(self, reason: str, queued: "deque[_Request] | None") -> None:
+    def _fail_all(self, reason: str, queued: "deque[_Request] | None", is_refused: bool = False) -> None:
         """Fails the requests that were sent and, if nothing can be sent, the queued ones."""
         sent, self._in_flight = self._in_flight, deque()
         waiting: deque[_Request] = deque()
@@ -235,7 +237,7 @@ class PeerClient:
         for request in sent:
             request.promise.fail(PeerUnavailable(reason, was_sent=True))
         for request in waiting:
-            request.promise.fail(PeerUnavailable(reason, was_sent=False))
+            request.promise.fail(PeerUnavailable(reason, was_sent=False, is_refused=is_refused))
 
     # ---- bytes out
 

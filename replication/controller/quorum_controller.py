@@ -29,8 +29,8 @@ from barnabas.replication.metadata.image import MetadataImage
 from barnabas.replication.metadata.image_delta import MetadataDelta
 from barnabas.replication.metadata.loader import MetadataLoader
 from barnabas.replication.metadata.log import MetadataLog
-from barnabas.replication.metadata.snapshots import latest_image, remove_parts
-from barnabas.replication.metadata.snapshotter import SnapshotSettings, Snapshotter
+from barnabas.replication.metadata.snapshots import SnapshotId, latest_image, remove_parts
+from barnabas.replication.metadata.snapshotter import SNAPSHOTS_KEPT, SnapshotSettings, Snapshotter
 from barnabas.storage.log import Log
 
 
@@ -67,7 +67,7 @@ class QuorumController:
         self.log = MetadataLog(log, batch_bytes_max=settings.batch_bytes_max)
         self.loader = self._loaded()
         self.snapshotter = Snapshotter(
-            self.log, self.loader, environment, settings.snapshots, settings.voters, self.loader.image.end_offset
+            self.log, self.loader, environment, settings.snapshots, self, self.loader.image.end_offset
         )
         self._answers: deque[_Answer] = deque()
         self._commit_rule: CommitRule | None = None
@@ -92,6 +92,16 @@ class QuorumController:
             self.log.found_open_transaction()
         loader.publish_next(self.log.log_end_offset)
         loader.forget_controller()
+
+    # ---- snapshots
+
+    def voters_at(self, end_offset: int) -> Sequence[QuorumVoter]:
+        return self._settings.voters
+
+    def on_snapshots(self, kept: Sequence[SnapshotId]) -> None:
+        """Deletes the log before the older snapshot: should the newer one be lost, that one and the log serve."""
+        if len(kept) == SNAPSHOTS_KEPT:
+            self.log.delete_before(kept[0].end_offset)
 
     # ---- leadership
 

@@ -10,11 +10,13 @@ Rules:
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from barnabas.protocol.stored.metadata_records import PartitionRecord, RegisterBrokerRecord
 from barnabas.protocol.types import Uuid
 from barnabas.replication.metadata.persistent_map import PersistentMap
+
+K = TypeVar("K")
 
 NO_LEADER = -1
 METADATA_VERSION = "metadata.version"
@@ -184,6 +186,25 @@ class ImageChanges(NamedTuple):
     @property
     def deleted_topics(self) -> list[TopicImage]:
         return [before for before, after in self.topics if before is not None and after is None]
+
+
+def changes_between(before: MetadataImage, after: MetadataImage) -> ImageChanges:
+    """Returns the differences between two images of which the second came from a snapshot, and not record by record."""
+    old, new = before.topics_by_id, after.topics_by_id
+    deleted = [TopicChange(topic, None) for topic_id, topic in old.items() if topic_id not in new]
+    created = [TopicChange(None, topic) for topic_id, topic in new.items() if topic_id not in old]
+    both = [(old[topic_id], topic) for topic_id, topic in new.items() if topic_id in old]
+    changed = [TopicChange(*pair) for pair in both if pair[0] != pair[1]]
+    return ImageChanges(
+        topics=(*deleted, *created, *changed),
+        configs=_differing(before.configs, after.configs),
+        brokers=_differing(before.brokers, after.brokers),
+        features=_differing(before.features, after.features),
+    )
+
+
+def _differing(before: Mapping[K, object], after: Mapping[K, object]) -> tuple[K, ...]:
+    return tuple(key for key in {**before, **after} if before.get(key) != after.get(key))
 
 
 def metric_name(topic: str) -> str:

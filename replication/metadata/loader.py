@@ -15,7 +15,7 @@ from typing import NamedTuple
 from barnabas.protocol.batch_header import BatchHeader
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
 from barnabas.replication.metadata.batches import BatchReplay, HeldBack
-from barnabas.replication.metadata.image import ImageChanges, MetadataImage
+from barnabas.replication.metadata.image import ImageChanges, MetadataImage, changes_between
 from barnabas.replication.metadata.image_delta import MetadataDelta
 
 Publish = Callable[[MetadataImage, ImageChanges], None]
@@ -86,6 +86,13 @@ class MetadataLoader:
         )
         self._appended.append(_Appended(image, changes, None))
 
+    def begin_at(self, image: MetadataImage) -> None:
+        """Goes on from a snapshot of another node, which holds everything that was committed before its end."""
+        changes = changes_between(self.image, image)
+        self._appended.clear()
+        self._committed_held_back = None
+        self._publish(image, changes)
+
     def truncate_to(self, end_offset: int) -> None:
         """Forgets what the log no longer holds: another leader has written something else there. Where several batches
         were loaded in one step, those of them that are left must be loaded again."""
@@ -99,10 +106,14 @@ class MetadataLoader:
         """Publishes the next image that the high watermark has reached, and returns it; None if there is none."""
         if not self._appended or self._appended[0].image.end_offset > high_watermark:
             return None
-        self.image, changes, self._committed_held_back = self._appended.popleft()
+        image, changes, self._committed_held_back = self._appended.popleft()
+        self._publish(image, changes)
+        return image
+
+    def _publish(self, image: MetadataImage, changes: ImageChanges) -> None:
+        self.image = image
         for publish in self._publishers:
-            publish(self.image, changes)
-        return self.image
+            publish(image, changes)
 
     def forget_controller(self) -> None:
         """Removes the leader of an earlier run from the image: a start knows of none."""

@@ -62,6 +62,10 @@ class MetadataLog:
         return self._log.log_end_offset
 
     @property
+    def log_start_offset(self) -> int:
+        return self._log.log_start_offset
+
+    @property
     def latest_epoch(self) -> int:
         return self._log.latest_epoch
 
@@ -84,6 +88,13 @@ class MetadataLog:
                 yield header, batch
                 offset = header.next_offset
 
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        """Returns whole batches from `offset` on, one at least; nothing if the log does not hold the offset."""
+        if not self._log.log_start_offset <= offset < self._log.log_end_offset:
+            return b""
+        found = self._log.read(offset, max_bytes, max_offset=self._log.log_end_offset)
+        return b"" if found is None else found.read()
+
     def found_open_transaction(self) -> None:
         """Notes that what was read ends inside a transaction, which the next append must abort."""
         self._has_open_transaction = True
@@ -102,6 +113,24 @@ class MetadataLog:
     def append_batch(self, batch: bytearray, *, epoch: int, now_ms: int) -> None:
         self._log.append_as_coordinator(memoryview(batch), leader_epoch=epoch, now_ms=now_ms)
         self.bytes_since_snapshot += len(batch)
+
+    def check_room(self, size: int, now_ms: int) -> None:
+        """Raises KafkaError if the disk has no room for so many bytes."""
+        self._log.log_dir.reserve(size, now_ms)
+
+    def append_fetched(self, batches: memoryview, now_ms: int) -> None:
+        """Appends batches as the leader has them."""
+        self._log.append_as_follower(batches, now_ms)
+        self.bytes_since_snapshot += len(batches)
+
+    def truncate_to(self, end_offset: int) -> None:
+        """Removes what another leader does not have; durable when this returns."""
+        self._log.truncate_to(end_offset)
+
+    def begin_at(self, offset: int) -> None:
+        """Empties the log: everything before the offset is in a snapshot."""
+        self._log.truncate_fully_and_start_at(offset)
+        self.bytes_since_snapshot = 0
 
     def abort_open_transaction(self, *, epoch: int, now_ms: int) -> None:
         """Ends a transaction whose end was not written, because of a stop or a full disk: its records never count."""

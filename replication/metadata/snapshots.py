@@ -129,7 +129,7 @@ def _broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
 
 
 def encode_snapshot(image: MetadataImage, voters: Sequence[QuorumVoter], *, now_ms: int) -> bytearray:
-    controls = [snapshot_header(image.timestamp_ms), *voters_controls(voters)]
+    controls = [snapshot_header(image.timestamp_ms), *(voters_controls(voters) if voters else ())]
     data = build_control_batch(controls, timestamp=now_ms, partition_leader_epoch=image.epoch)
     offset = len(controls)
     for values in _in_batches(encode_record(record) for record in image_records(image)):

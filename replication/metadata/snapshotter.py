@@ -3,7 +3,8 @@
 The two latest snapshots are kept, and the log from the older one on: a bad sector can cost one of them.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 from barnabas.base.environment import Environment, Timer
 from barnabas.base.promise import Promise
@@ -22,6 +23,18 @@ class SnapshotSettings(NamedTuple):
     """0: time alone is no reason for a snapshot."""
 
 
+class SnapshotOwner(Protocol):
+    """Who knows the voters, and what becomes of the log before a snapshot."""
+
+    def voters_at(self, end_offset: int) -> Sequence[QuorumVoter]:
+        """Returns the voters that a snapshot up to this offset must name; none if they are configured."""
+        ...
+
+    def on_snapshots(self, kept: Sequence[SnapshotId]) -> None:
+        """Hears which snapshots there are now, the oldest first."""
+        ...
+
+
 class Snapshotter:
     def __init__(
         self,
@@ -29,7 +42,7 @@ class Snapshotter:
         loader: MetadataLoader,
         environment: Environment,
         settings: SnapshotSettings,
-        voters: tuple[QuorumVoter, ...],
+        owner: SnapshotOwner,
         end_offset: int,
     ) -> None:
         """Takes as `end_offset` that of the snapshot which was loaded; 0 if there was none."""
@@ -37,7 +50,7 @@ class Snapshotter:
         self._loader = loader
         self._environment = environment
         self._settings = settings
-        self._voters = voters
+        self._owner = owner
         self._end_offset = end_offset
         self._is_writing = False
         self._is_closed = False
@@ -62,12 +75,13 @@ class Snapshotter:
         self._is_writing = True
         self._log.bytes_since_snapshot = 0
         self._log.roll(now_ms)
-        self._environment.workers.run(lambda: self._write(image, now_ms)).when_done(self._taken)
+        voters = self._owner.voters_at(image.end_offset)
+        self._environment.workers.run(lambda: self._write(image, voters, now_ms)).when_done(self._taken)
 
-    def _write(self, image: MetadataImage, now_ms: int) -> list[SnapshotId]:
+    def _write(self, image: MetadataImage, voters: Sequence[QuorumVoter], now_ms: int) -> list[SnapshotId]:
         """Writes a snapshot, and removes old ones. Returns those that are left, the oldest first."""
         files, path = self._environment.files, self._log.path
-        write_snapshot(files, path, image, self._voters, now_ms=now_ms)
+        write_snapshot(files, path, image, voters, now_ms=now_ms)
         snapshots = list_snapshots(files, path)
         for snapshot_id in snapshots[:-SNAPSHOTS_KEPT]:
             files.remove(f"{path}/{snapshot_id.file_name}")
@@ -83,8 +97,7 @@ class Snapshotter:
             return
         self._end_offset = kept.value[-1].end_offset
         report.info(f"metadata snapshot taken at offset {self._end_offset}", directory=path)
-        if len(kept.value) == SNAPSHOTS_KEPT:
-            self._log.delete_before(kept.value[0].end_offset)
+        self._owner.on_snapshots(kept.value)
         self.schedule()
 
     def _cancel_timer(self) -> None:

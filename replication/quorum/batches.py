@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from barnabas.protocol.batch_builder import build_control_batch
+from barnabas.protocol.batch_header import BatchHeader
 from barnabas.protocol.records import ControlType, control_type_of
 from barnabas.protocol.schema import decode, encode
 from barnabas.protocol.stored.control_records import (
@@ -27,15 +28,13 @@ _TYPES = {kind: (control_type, version) for control_type, (kind, version) in _RE
 
 def read_batches(records: bytes | bytearray | memoryview | None) -> list[Batch]:
     """Returns the batches of a Fetch response or of a part of the log. Raises CorruptMessage for a damaged one."""
-    return [
-        Batch(
-            header.base_offset,
-            header.next_offset,
-            header.partition_leader_epoch,
-            _control_records(batch) if header.is_control else (),
-        )
-        for header, batch in checked_batches(memoryview(records or b""))
-    ]
+    return [batch_of(found) for found in checked_batches(memoryview(records or b""))]
+
+
+def batch_of(found: tuple[BatchHeader, memoryview]) -> Batch:
+    header, batch = found
+    control = _control_records(batch) if header.is_control else ()
+    return Batch(header.base_offset, header.next_offset, header.partition_leader_epoch, control)
 
 
 def _control_records(batch: memoryview) -> Sequence[object]:

@@ -104,6 +104,10 @@ class QuorumCore:
         assert snapshot.offset <= self.replica.high_watermark, "a snapshot holds what is committed"
         self.replica.log.snapshots[snapshot] = size
 
+    def snapshots_are(self, snapshots: dict[OffsetAndEpoch, int]) -> None:
+        """Notes which durable snapshots there are, with their sizes, the oldest first."""
+        self.replica.log.snapshots = snapshots
+
     def snapshot_deleted(self, snapshot: OffsetAndEpoch) -> None:
         del self.replica.log.snapshots[snapshot]
 

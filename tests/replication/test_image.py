@@ -20,7 +20,13 @@ from barnabas.protocol.stored.metadata_records import (
     UnregisterBrokerRecord,
 )
 from barnabas.protocol.types import Uuid
-from barnabas.replication.metadata.image import ConfigResource, MetadataImage, ProducerIdsImage, empty_image
+from barnabas.replication.metadata.image import (
+    ConfigResource,
+    MetadataImage,
+    ProducerIdsImage,
+    changes_between,
+    empty_image,
+)
 from barnabas.replication.metadata.image_delta import MetadataDelta, replayed
 from tests.replication.clusters import cluster, new_topic, partition_of, topic_of, uuid, with_topics
 
@@ -151,6 +157,30 @@ def test_features_of_level_zero_are_gone() -> None:
     assert replayed(image, [FeatureLevelRecord(name="group.version", feature_level=0)]).features == {
         "metadata.version": 30
     }
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [],
+        topic_records("payments", uuid(2), partitions=2),
+        [RemoveTopicRecord(topic_id=uuid(1))],
+        [RemoveTopicRecord(topic_id=uuid(1)), *topic_records("orders", uuid(3))],  # another topic of the same name
+        [orders(leader=2)],
+        [config("retention.ms", "1")],
+        [FeatureLevelRecord(name="transaction.version", feature_level=2)],
+        [UnregisterBrokerRecord(broker_id=2, broker_epoch=0)],
+    ],
+)
+def test_two_images_differ_by_what_was_replayed_in_between(image: MetadataImage, records: list[MetadataRecord]) -> None:
+    for record in records:
+        if isinstance(record, UnregisterBrokerRecord):
+            record.broker_epoch = image.brokers[2].broker_epoch
+    delta = MetadataDelta(image)
+    for record in records:
+        delta.replay(record)
+    after, changes = delta.finish()
+    assert changes_between(image, after) == changes
 
 
 def test_producer_ids_only_go_up() -> None:

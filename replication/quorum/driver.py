@@ -1,0 +1,336 @@
+"""Carries out what the core of the quorum wants done: the shell between it and the log, the disk and the network.
+
+Rules:
+- Effects are carried out one after the other, in the order in which the core returned them. While `quorum-state` is
+  being written, or a snapshot installed, those behind it wait; what happens meanwhile is told to the core all the same.
+- A sync is begun in its turn and ends when it ends.
+- The log, the images that follow from it, and what the core knows of it change together.
+- What fails on the disk ends the node: it has promised what it cannot keep.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from barnabas.base.environment import Environment, Timer
+from barnabas.base.promise import Promise
+from barnabas.protocol.batch_header import iter_batches
+from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
+from barnabas.replication.metadata.batches import BATCH_BYTES_MAX, QuorumVoter, checked_batches, record_batches
+from barnabas.replication.metadata.snapshots import SnapshotId, decode_snapshot
+from barnabas.replication.metadata.snapshotter import SNAPSHOTS_KEPT
+from barnabas.replication.quorum import effects as effect_types
+from barnabas.replication.quorum.batches import control_batch, read_batches
+from barnabas.replication.quorum.core import QuorumCore
+from barnabas.replication.quorum.effects import Effect
+from barnabas.replication.quorum.log_view import OffsetAndEpoch
+from barnabas.replication.quorum.messages import partition_of, put_records
+from barnabas.replication.quorum.opening import OpenedQuorum, voters_of_snapshot
+from barnabas.replication.quorum.quorum_files import (
+    finish_part,
+    read_piece,
+    snapshot_sizes,
+    write_piece,
+    write_quorum_state,
+)
+from barnabas.replication.quorum.replica import QuorumReplica
+from barnabas.replication.quorum.settings import Identity, QuorumConfig
+from barnabas.replication.quorum.voters import Address, VoterNode
+
+
+class Peers(Protocol):
+    """The other nodes of the quorum, behind their connections."""
+
+    def send(self, node_id: int, address: Address | None, request: Any, *, timeout_ms: int) -> Promise[Any]:
+        """Returns a promise of the response. It fails if the connection breaks, cannot be made, or is silent for so
+        long."""
+        ...
+
+    def is_refused(self, error: Exception) -> bool:
+        """Returns whether an error of `send` says that nobody listens at the peer's address."""
+        ...
+
+
+class QuorumListener(Protocol):
+    """What the controller of this node hears of the quorum."""
+
+    def on_leader_change(self, leader_id: int | None, epoch: int) -> None:
+        """A new leader may decide once a record of its own epoch is committed: then it has seen everything."""
+        ...
+
+    def on_commit(self, high_watermark: int) -> None:
+        """What lies before the high watermark is committed, and in the loader."""
+        ...
+
+    def on_failure(self, error: Exception) -> None:
+        """The disk has failed, and this node takes no more part."""
+        ...
+
+
+class QuorumDriver:
+    def __init__(
+        self,
+        me: Identity,
+        config: QuorumConfig,
+        opened: OpenedQuorum,
+        peers: Peers,
+        environment: Environment,
+        listener: QuorumListener,
+    ) -> None:
+        """Does nothing before `start`."""
+        self.log = opened.log
+        self.loader = opened.loader
+        random = environment.random
+
+        def draw() -> float:
+            return random.getrandbits(32) / (1 << 32)
+
+        self.core = QuorumCore(QuorumReplica(me, config, opened.view, opened.history, draw, read_batches))
+        self._me = me
+        self._config = config
+        self._stored = opened.stored
+        self._peers = peers
+        self._clock = environment.clock
+        self._files = environment.files
+        self._workers = environment.workers
+        self._report = environment.report
+        self._listener = listener
+        self._effects: deque[Effect] = deque()
+        self._is_waiting = False
+        """For the disk: effects stand still until it has done what it was asked to."""
+        self._is_closed = False
+        self._timer: Timer | None = None
+        self._timer_due_ms = 0
+
+    # ---- inputs
+
+    def start(self) -> None:
+        """Joins the quorum, after what was found in the log is durable: others are told of it as if it were."""
+        self._when_done(self.log.flush(), lambda _: self._do(self.core.start(self._stored, now_ms=self._now_ms())))
+
+    def receive(self, request: Any) -> Promise[Any]:
+        """Hands a request of another node, or of an administrator, to the core; returns a promise of the response."""
+        response: Promise[Any] = Promise()
+        self._do(self.core.receive_request(response, request, now_ms=self._now_ms()))
+        return response
+
+    def append(self, records: Sequence[MetadataRecord]) -> int:
+        """Appends records of the controller, all or none; returns their end offset. They are committed when the high
+        watermark reaches it while this node leads the same epoch. Raises KafkaError if the disk has no room."""
+        assert not self._effects, "a leader that may decide waits for nothing"
+        delta = self.loader.replayed(records)  # first: what cannot be replayed must not be in the log
+        now_ms = self._clock.now_ms()
+        batches = record_batches(records, now_ms=now_ms, batch_bytes_max=BATCH_BYTES_MAX)
+        self.log.check_room(sum(map(len, batches)), now_ms)
+        count = sum(header.last_offset_delta + 1 for batch in batches for _, header in iter_batches(memoryview(batch)))
+        end_offset, effects = self.core.append(batches, count, now_ms=self._now_ms())
+        self.loader.append(
+            delta, end_offset=end_offset, epoch=self.core.epoch, now_ms=now_ms, controller_id=self._me.key.node_id
+        )
+        self._do(effects)
+        return end_offset
+
+    def resign(self) -> None:
+        """Hands over to the voter with the best log."""
+        self._do(self.core.resign(now_ms=self._now_ms()))
+
+    def close(self) -> None:
+        """Stops taking part, and leaves no timer behind. The log is closed by the manager of all logs."""
+        self._is_closed = True
+        self._effects.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._do(self.core.tick(now_ms=self._now_ms()))
+
+    def _now_ms(self) -> int:
+        return self._clock.monotonic_ms()
+
+    # ---- effects
+
+    def _do(self, effects: list[Effect]) -> None:
+        if self._is_closed:
+            return
+        self._effects += effects
+        self._carry_out()
+        self._set_timer()
+
+    def _carry_out(self) -> None:
+        while self._effects and not self._is_waiting:
+            effect = self._effects.popleft()
+            _CARRY_OUT[type(effect)](self, effect)
+
+    def _set_timer(self) -> None:
+        if self._is_closed:
+            return
+        now_ms = self._now_ms()
+        due_ms = self.core.next_deadline_ms(now_ms)
+        if self._timer is not None:
+            if self._timer_due_ms <= due_ms:
+                return
+            self._timer.cancel()
+        self._timer_due_ms = due_ms
+        self._timer = self._clock.call_later(due_ms - now_ms, self._tick)
+
+    def _when_done(self, work: Promise[Any], go_on: Callable[[Any], None]) -> None:
+        """Goes on with the result of work on the disk. A failure ends the node."""
+
+        def done(promise: Promise[Any]) -> None:
+            if self._is_closed:
+                return
+            if promise.error is not None:
+                self.close()
+                self._listener.on_failure(promise.error)
+            else:
+                go_on(promise.value)
+
+        work.when_done(done)
+
+    def _wait_for(self, job: Callable[[], Any], go_on: Callable[[Any], None]) -> None:
+        """Lets all effects behind this one wait for the job, which blocks."""
+        self._is_waiting = True
+
+        def done(result: Any) -> None:
+            self._is_waiting = False
+            go_on(result)
+
+        self._when_done(self._workers.run(job), done)
+
+    def _persist(self, effect: effect_types.Persist) -> None:
+        self._wait_for(lambda: write_quorum_state(self._files, self.log.path, effect.data), lambda _: self._do([]))
+
+    # ---- the log
+
+    def _append(self, effect: effect_types.Append) -> None:
+        """Appends what this leader decided, which is in the loader already, or the control records of its quorum."""
+        now_ms, epoch = self._clock.now_ms(), effect.batch.epoch
+        if effect.batch.control:
+            self.log.append_batch(control_batch(effect.batch.control, now_ms=now_ms), epoch=epoch, now_ms=now_ms)
+            self.loader.load(self.log.batches_from(effect.batch.base_offset))
+        else:
+            for batch in effect.payload:
+                self.log.append_batch(batch, epoch=epoch, now_ms=now_ms)
+        assert self.log.log_end_offset == effect.batch.end_offset, "the log and the core do not agree"
+
+    def _append_fetched(self, effect: effect_types.AppendFetched) -> None:
+        records = memoryview(effect.records)
+        batches = list(checked_batches(records))
+        whole = sum(header.size_bytes for header, _ in batches)  # a leader may send half of the last one
+        self.log.append_fetched(records[:whole], self._clock.now_ms())
+        self.loader.load(batches)
+        assert self.log.log_end_offset == effect.end_offset, "the log and the core do not agree"
+
+    def _truncate(self, effect: effect_types.Truncate) -> None:
+        self.log.truncate_to(effect.end_offset)
+        self.loader.truncate_to(effect.end_offset)
+        # Several batches may have been loaded in one step: those that are left are loaded again.
+        self.loader.load(self.log.batches_from(self.loader.appended_image.end_offset))
+
+    def _sync(self, effect: effect_types.Sync) -> None:
+        self._when_done(self.log.flush(), lambda _: self._do(self.core.synced(effect.sync, now_ms=self._now_ms())))
+
+    # ---- messages
+
+    def _send(self, effect: effect_types.Send) -> None:
+        node_id, request = effect.to, effect.request
+        answer = self._peers.send(node_id, effect.address, request, timeout_ms=self._config.response_timeout_ms)
+
+        def answered(response: Promise[Any]) -> None:
+            if self._is_closed:
+                return
+            if response.error is None:
+                _keep_records(response.value)
+                effects = self.core.receive_response(node_id, request, response.value, now_ms=self._now_ms())
+            else:
+                effects = self.core.request_failed(node_id, request, now_ms=self._now_ms())
+                if self._peers.is_refused(response.error):
+                    effects += self.core.leader_lost(node_id, now_ms=self._now_ms())
+            self._do(effects)
+
+        answer.when_done(answered)
+
+    def _respond(self, effect: effect_types.Respond) -> None:
+        if isinstance(effect.read, effect_types.ReadLog):
+            put_records(effect.response, self.log.read(effect.read.offset, effect.read.max_bytes))
+        elif effect.read is not None:
+            put_records(effect.response, self._read_snapshot(*effect.read))
+        effect.token.resolve(effect.response)
+
+    def _read_snapshot(self, snapshot: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
+        """Returns a piece of a snapshot; nothing if a newer one has just taken its place."""
+        try:
+            return read_piece(self._files, self.log.path, snapshot, position, max_bytes)
+        except FileNotFoundError:
+            return b""
+
+    # ---- snapshots of its own
+
+    def voters_at(self, end_offset: int) -> Sequence[QuorumVoter]:
+        """Returns the voters that a snapshot up to this offset must name; none if they are configured."""
+        voters, kraft_version = self.core.replica.history.at(end_offset)
+        return [_as_quorum_voter(node) for node in voters] if kraft_version > 0 else ()
+
+    def on_snapshots(self, kept: Sequence[SnapshotId]) -> None:
+        """Deletes the log before the older snapshot: should the newer one be lost, that one and the log serve."""
+        self.core.snapshots_are(snapshot_sizes(self._files, self.log.path))
+        if len(kept) == SNAPSHOTS_KEPT and kept[0].end_offset > self.log.log_start_offset:
+            self.log.delete_before(kept[0].end_offset)
+            self.core.log_deleted_before(kept[0].end_offset)
+
+    # ---- snapshots of the leader
+
+    def _write_snapshot(self, effect: effect_types.WriteSnapshot) -> None:
+        write_piece(self._files, self.log.path, effect.snapshot, effect.position, effect.records)
+
+    def _install_snapshot(self, effect: effect_types.InstallSnapshot) -> None:
+        self._wait_for(
+            lambda: finish_part(self._files, self.log.path, effect.snapshot),
+            lambda data: self._installed(effect.snapshot, data),
+        )
+
+    def _installed(self, snapshot: OffsetAndEpoch, data: bytes) -> None:
+        image = decode_snapshot(data, SnapshotId(*snapshot), self._me.cluster_id)
+        self.log.begin_at(snapshot.offset)
+        self.loader.begin_at(image)
+        self._report.info(f"metadata snapshot at offset {snapshot.offset} fetched from the leader")
+        history = self.core.replica.history
+        voters, kraft_version = voters_of_snapshot(data) or (history.last, history.kraft_version)
+        self._do(self.core.snapshot_installed(snapshot, len(data), voters, kraft_version, now_ms=self._now_ms()))
+
+    # ---- news for the controller
+
+    def _leader_changed(self, effect: effect_types.LeaderChanged) -> None:
+        self._listener.on_leader_change(effect.leader_id, effect.epoch)
+
+    def _committed(self, effect: effect_types.Committed) -> None:
+        self.log.advance_high_watermark(effect.high_watermark)
+        self._listener.on_commit(effect.high_watermark)
+
+
+def _as_quorum_voter(node: VoterNode) -> QuorumVoter:
+    return QuorumVoter(node.key.node_id, node.key.directory_id, node.addresses)
+
+
+def _keep_records(response: Any) -> None:
+    """Copies what a response brings: its bytes belong to the connection, and effects may have to wait."""
+    partition = partition_of(response) if hasattr(response, "topics") or hasattr(response, "responses") else None
+    records = getattr(partition, "records", None) or getattr(partition, "unaligned_records", None)
+    if records is not None:
+        put_records(response, bytes(records))
+
+
+_CARRY_OUT: dict[type, Callable[[QuorumDriver, Any], None]] = {
+    effect_types.Persist: QuorumDriver._persist,
+    effect_types.Append: QuorumDriver._append,
+    effect_types.AppendFetched: QuorumDriver._append_fetched,
+    effect_types.Truncate: QuorumDriver._truncate,
+    effect_types.Sync: QuorumDriver._sync,
+    effect_types.Send: QuorumDriver._send,
+    effect_types.Respond: QuorumDriver._respond,
+    effect_types.WriteSnapshot: QuorumDriver._write_snapshot,
+    effect_types.InstallSnapshot: QuorumDriver._install_snapshot,
+    effect_types.LeaderChanged: QuorumDriver._leader_changed,
+    effect_types.Committed: QuorumDriver._committed,
+}
