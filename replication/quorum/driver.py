@@ -98,18 +98,29 @@ class QuorumDriver:
         self._effects: deque[Effect] = deque()
         self._is_waiting = False
         """For the disk: effects stand still until it has done what it was asked to."""
+        self._is_started = False
         self._is_closed = False
         self._timer: Timer | None = None
         self._timer_due_ms = 0
 
     # ---- inputs
 
-    def start(self) -> None:
-        """Joins the quorum, after what was found in the log is durable: others are told of it as if it were."""
-        self._when_done(self.log.flush(), lambda _: self._do(self.core.start(self._stored, now_ms=self._now_ms())))
+    def start(self) -> Promise[None]:
+        """Joins the quorum, after what was found in the log is durable: others will hear of it as if it were. Returns a
+        promise that is kept when requests can be received."""
+        started: Promise[None] = Promise()
+
+        def start(_flushed: None) -> None:
+            self._is_started = True
+            self._do(self.core.start(self._stored, now_ms=self._now_ms()))
+            started.resolve(None)
+
+        self._when_done(self.log.flush(), start)
+        return started
 
     def receive(self, request: Any) -> Promise[Any]:
         """Hands a request of another node, or of an administrator, to the core; returns a promise of the response."""
+        assert self._is_started, "a node that does not know its own vote must not answer"
         response: Promise[Any] = Promise()
         self._do(self.core.receive_request(response, request, now_ms=self._now_ms()))
         return response

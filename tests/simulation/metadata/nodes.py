@@ -111,8 +111,7 @@ class QuorumNode:
         )
         acceptor = Acceptor(config, environment, buffers)
         acceptor.bind()
-        acceptor.accept(self._dispatch)
-        self.driver.start()
+        self.driver.start().when_done(lambda _: acceptor.accept(self._dispatch))
 
     def kill(self) -> None:
         self._forget()
