@@ -1,14 +1,13 @@
-"""What an ACL can allow: operations on resources, numbered as on the wire.
+"""What an ACL can allow: operations on resources, numbered as on the wire. They are plain numbers, because every start
+needs them and enumerations are slow to create.
 
 Nothing is enforced so far: every principal may do everything, and clients that ask get that answer.
 """
 
 from collections.abc import Iterable
-from enum import IntEnum
-from typing import NamedTuple
 
 
-class AclOperation(IntEnum):
+class AclOperation:
     READ = 3
     WRITE = 4
     CREATE = 5
@@ -21,21 +20,18 @@ class AclOperation(IntEnum):
     IDEMPOTENT_WRITE = 12
 
 
-class AclResource(IntEnum):
+class AclResource:
     TOPIC = 2
     GROUP = 3
     CLUSTER = 4
     TRANSACTIONAL_ID = 5
 
 
-class Access(NamedTuple):
-    """One operation on one kind of resource."""
-
-    operation: AclOperation
-    resource: AclResource
+Access = tuple[int, int]
+"""One operation on one kind of resource."""
 
 
-def _bits(operations: Iterable[AclOperation]) -> int:
+def _bits(operations: Iterable[int]) -> int:
     return sum(1 << operation for operation in operations)
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from barnabas.base.environment import Environment
 from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.config.dynamic_config import DynamicConfig
-from barnabas.broker.fetch_sessions import FetchSessions
 from barnabas.broker.lifecycle import BrokerLifecycle
 from barnabas.broker.network.session import Session
 from barnabas.broker.replica_manager import ReplicaManager
@@ -16,6 +15,7 @@ from barnabas.replication.metadata.image import GROUP_METADATA_TOPIC, BrokerImag
 from barnabas.storage.log_manager import LogManager
 
 if TYPE_CHECKING:
+    from barnabas.broker.fetch_sessions import FetchSessions
     from barnabas.broker.groups.coordinator import GroupCoordinator
     from barnabas.broker.producer_ids import ProducerIds
     from barnabas.broker.topic_creation import TopicCreation
@@ -49,8 +49,6 @@ class Node:
             logs=logs,
             log_defaults=self.config.log_defaults,
         )
-        slots = self.config.max_incremental_fetch_session_cache_slots
-        self.fetch_sessions = FetchSessions(slots, environment.random)
         self.lifecycle = BrokerLifecycle(self.node_id, controller, self._latest_image)
         self._groups: GroupCoordinator | None = None
         configuration.subscribe(self._on_configuration)
@@ -66,6 +64,12 @@ class Node:
     def controller_id(self) -> int:
         """Returns a broker that takes requests for the controller. Any does: clients do not reach the quorum itself."""
         return self.node_id if self.node_id in self.image.brokers else -1
+
+    @cached_property
+    def fetch_sessions(self) -> "FetchSessions":
+        from barnabas.broker.fetch_sessions import FetchSessions
+
+        return FetchSessions(self.config.max_incremental_fetch_session_cache_slots, self._environment.random)
 
     @cached_property
     def producer_ids(self) -> "ProducerIds":

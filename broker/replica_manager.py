@@ -7,9 +7,9 @@
 
 from collections import deque
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from barnabas.base.environment import Environment
-from barnabas.broker.partition import FollowerPartition, LeaderPartition, Role
 from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.errors import KafkaStorageError, NotLeaderOrFollower, UnknownTopicOrPartition
 from barnabas.protocol.types import TopicPartition
@@ -23,6 +23,9 @@ from barnabas.replication.metadata.image import (
 )
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_manager import LogManager
+
+if TYPE_CHECKING:
+    from barnabas.broker.partition import FollowerPartition, LeaderPartition, Role
 
 CREATED_AT_ONCE = 32
 _CREATING_MS = 5
@@ -49,12 +52,14 @@ class ReplicaManager:
         self._leaders: dict[tuple[str, int], LeaderPartition] = {}
         self._followers: dict[tuple[str, int], FollowerPartition] = {}
 
-    def partition(self, topic: str, index: int) -> LeaderPartition:
+    def partition(self, topic: str, index: int) -> "LeaderPartition":
         """Returns the partition if this broker leads it; otherwise raises the error for the client."""
         partition = self._leaders.get((topic, index))
         return partition if partition is not None else self._lead(topic, index)
 
-    def _lead(self, topic: str, index: int) -> LeaderPartition:
+    def _lead(self, topic: str, index: int) -> "LeaderPartition":
+        from barnabas.broker.partition import LeaderPartition  # a start opens none
+
         image, described = self._described(topic, index)
         if described.leader != self._node_id:
             raise NotLeaderOrFollower(f"{topic}-{index} is led by broker {described.leader}")
@@ -64,12 +69,14 @@ class ReplicaManager:
         self._leaders[name] = partition
         return partition
 
-    def follower(self, topic: str, index: int) -> FollowerPartition:
+    def follower(self, topic: str, index: int) -> "FollowerPartition":
         """Returns the partition if this broker has a replica of it and another broker leads it; raises otherwise."""
         partition = self._followers.get((topic, index))
         return partition if partition is not None else self._follow(topic, index)
 
-    def _follow(self, topic: str, index: int) -> FollowerPartition:
+    def _follow(self, topic: str, index: int) -> "FollowerPartition":
+        from barnabas.broker.partition import FollowerPartition
+
         image, described = self._described(topic, index)
         if described.leader == self._node_id or not self._is_here(described):
             raise NotLeaderOrFollower(f"{topic}-{index} is led here, or not here at all")
@@ -79,8 +86,10 @@ class ReplicaManager:
         self._followers[name] = partition
         return partition
 
-    def role(self, topic: str, index: int) -> Role | None:
+    def role(self, topic: str, index: int) -> "Role | None":
         """Returns what this broker is for the partition; None if it has no replica of it."""
+        from barnabas.broker.partition import Role
+
         described = self._image.partition(topic, index)
         if described is None or not self._is_here(described):
             return None

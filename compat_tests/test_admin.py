@@ -3,22 +3,31 @@
 import pytest
 
 from compat_tests.harness.driver import Driver, DriverError, Record
+from compat_tests.harness.groups import eventually
 
 WEEK_MS = "604800000"
 UNKNOWN_TOPIC = r"(?i)unknown.?topic|does not host|error 3\b"
 
 
 def test_the_life_of_a_topic(admin: Driver) -> None:
+    """In Apache Kafka the controller answers, and the broker that is asked next may hear of it a little later."""
+
+    def is_listed() -> bool:
+        return topic in admin.ask("list_topics")["topics"]
+
+    def has_partitions(count: int) -> bool:
+        return admin.ask("describe_topic", topic=topic) == {"partitions": count}
+
     topic = f"life-{admin.client.name}"
     admin.ask("create_topic", topic=topic, partitions=3, configs={"retention.ms": WEEK_MS, "cleanup.policy": "compact"})
-    assert topic in admin.ask("list_topics")["topics"]
-    assert admin.ask("describe_topic", topic=topic) == {"partitions": 3}
+    eventually(is_listed, "the topic is listed")
+    assert has_partitions(3)
 
     admin.ask("create_partitions", topic=topic, partitions=5)
-    assert admin.ask("describe_topic", topic=topic) == {"partitions": 5}
+    eventually(lambda: has_partitions(5), "it has five partitions")
 
     admin.ask("delete_topic", topic=topic)
-    assert topic not in admin.ask("list_topics")["topics"]
+    eventually(lambda: not is_listed(), "the topic is gone")
 
 
 def test_the_configuration_of_a_topic_is_described_and_altered(admin: Driver) -> None:

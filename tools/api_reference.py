@@ -2,6 +2,7 @@
 
 from inspect import getdoc, getmodule
 
+from barnabas.broker.authorization import AclOperation, AclResource
 from barnabas.broker.handlers import HANDLERS, Handler
 from barnabas.protocol.api_keys import ApiKey
 
@@ -33,11 +34,14 @@ def _listeners(handler: Handler) -> str:
 
 def _operations(handler: Handler) -> str:
     return ", ".join(
-        f"{_words(operation.name)} on {_words(resource.name)}" for operation, resource in handler.authorize
+        f"{_words(AclOperation, operation)} on {_words(AclResource, resource)}"
+        for operation, resource in handler.authorize
     )
 
 
-def _words(name: str) -> str:
+def _words(numbers: type, number: int) -> str:
+    """Returns the name of a number of an ACL."""
+    (name,) = (name for name, value in vars(numbers).items() if value == number)
     return name.lower().replace("_", " ")
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from barnabas.base.environment import Environment, Timer
 from barnabas.protocol.errors import KafkaStorageError
 from barnabas.protocol.types import TopicPartition
-from barnabas.storage.compaction.cleanable import Cleanable
 from barnabas.storage.compaction.log_compaction import SegmentsChanged
 from barnabas.storage.flush_plan import FULL_DISK
 from barnabas.storage.log import Log
@@ -25,6 +24,7 @@ from barnabas.storage.log_manager_config import LogManagerConfig
 from barnabas.storage.opening.unfinished_files import remove_unfinished
 
 if TYPE_CHECKING:
+    from barnabas.storage.compaction.cleanable import Cleanable
     from barnabas.storage.compaction.job import CleanedSegment, CompactionJob, CompactionStats
 
 OnCleaned = Callable[["CleanedSegment"], None]
@@ -239,7 +239,7 @@ class Cleaner:
             self._rest_or_start()
 
 
-def job_of(log: Log, found: Cleanable, config: LogManagerConfig, now_ms: int) -> "CompactionJob":
+def job_of(log: Log, found: "Cleanable", config: LogManagerConfig, now_ms: int) -> "CompactionJob":
     from barnabas.storage.compaction.job import CompactionJob, SegmentToClean
 
     return CompactionJob(

@@ -3,15 +3,15 @@
 from typing import TYPE_CHECKING
 
 from barnabas.base.promise import Promise
-from barnabas.storage.compaction.cleanable import Cleanable, find_cleanable
-from barnabas.storage.compaction.segment_swap import SegmentSwap
 from barnabas.storage.flush_plan import FULL_DISK
 from barnabas.storage.opening.unfinished_files import CLEANED_SUFFIX, remove_unfinished
 from barnabas.storage.segments.segment import TXN_INDEX_SUFFIX, Segment, file_name
 from barnabas.storage.segments.transaction_index import AbortedTransaction, decode_aborted
 
 if TYPE_CHECKING:
+    from barnabas.storage.compaction.cleanable import Cleanable
     from barnabas.storage.compaction.job import CleanedSegment
+    from barnabas.storage.compaction.segment_swap import SegmentSwap
     from barnabas.storage.log import Log
 
 
@@ -40,7 +40,9 @@ class LogCompaction:
         offset = log.log_dir.cleaner_offsets.get(log.topic_partition, log.log_start_offset)
         return offset if log.log_start_offset <= offset <= log.log_end_offset else log.log_start_offset
 
-    def cleanable(self, now_ms: int) -> Cleanable:
+    def cleanable(self, now_ms: int) -> "Cleanable":
+        from barnabas.storage.compaction.cleanable import find_cleanable  # most logs are never compacted
+
         return find_cleanable(self._log.view(), now_ms)
 
     def check_cleanable(self, now_ms: int) -> None:
@@ -61,6 +63,8 @@ class LogCompaction:
 
     def swap(self, cleaned: "CleanedSegment") -> Promise[None]:
         """Puts a cleaned segment in its place. Raises SegmentsChanged if those it replaces are not there."""
+        from barnabas.storage.compaction.segment_swap import SegmentSwap
+
         log = self._log
         log.check_available()
         slots = log.segments.slots_of(cleaned.replaced)
@@ -86,7 +90,7 @@ class LogCompaction:
         except OSError as error:
             raise log_dir.failed(error) from error
 
-    def _install(self, swap: SegmentSwap, aborted: list[AbortedTransaction]) -> None:
+    def _install(self, swap: "SegmentSwap", aborted: list[AbortedTransaction]) -> None:
         log = self._log
         slots = log.segments.slots_of([segment.base_offset for segment in swap.old])
         assert slots is not None, "nothing is deleted meanwhile"
@@ -97,7 +101,7 @@ class LogCompaction:
                 log.log_dir.cache.forget(path)
         log.aborted.replace(swap.new.base_offset, aborted)
 
-    def _swapped(self, swap: SegmentSwap, error: Exception | None, outcome: Promise[None]) -> None:
+    def _swapped(self, swap: "SegmentSwap", error: Exception | None, outcome: Promise[None]) -> None:
         assert self._swap is swap, "a swap that is cancelled is never done"
         self._swap = None
         log = self._log
