@@ -220,7 +220,7 @@ def test_a_request_that_is_not_answered_in_time_fails_and_takes_its_connection_a
     client = peer.client()
     client.send(ASK, HeartbeatResponse)
     peer.turn_until(lambda: peer.waiting)  # the connection stands, and one is under way
-    late, other = ask(client, timeout_ms=20), ask(client)
+    late, other = ask(client, timeout_ms=500), ask(client)  # long enough to be sent, on a busy machine too
     late_error, other_error = peer.kept(late, other)
     assert isinstance(late_error, KafkaError)
     assert late_error.code == ErrorCode.REQUEST_TIMED_OUT
