@@ -108,9 +108,6 @@ class QuorumCore:
         """Notes which durable snapshots there are, with their sizes, the oldest first."""
         self.replica.log.snapshots = snapshots
 
-    def snapshot_deleted(self, snapshot: OffsetAndEpoch) -> None:
-        del self.replica.log.snapshots[snapshot]
-
     def log_deleted_before(self, offset: int) -> None:
         self.replica.log.delete_before(offset)
         self.replica.history.forget_before(offset)

@@ -15,6 +15,8 @@ from typing import Any, Protocol
 from barnabas.base.environment import Environment, Timer
 from barnabas.base.promise import Promise
 from barnabas.protocol.batch_header import iter_batches
+from barnabas.protocol.messages.fetch import FetchResponse
+from barnabas.protocol.messages.fetch_snapshot import FetchSnapshotResponse
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
 from barnabas.replication.metadata.batches import BATCH_BYTES_MAX, QuorumVoter, checked_batches, record_batches
 from barnabas.replication.metadata.snapshots import SnapshotId, decode_snapshot
@@ -326,10 +328,10 @@ def _as_quorum_voter(node: VoterNode) -> QuorumVoter:
 
 def _keep_records(response: Any) -> None:
     """Copies what a response brings: its bytes belong to the connection, and effects may have to wait."""
-    partition = partition_of(response) if hasattr(response, "topics") or hasattr(response, "responses") else None
-    records = getattr(partition, "records", None) or getattr(partition, "unaligned_records", None)
-    if records is not None:
-        put_records(response, bytes(records))
+    partition = partition_of(response) if isinstance(response, FetchResponse | FetchSnapshotResponse) else None
+    if partition is not None:
+        records = partition.records if isinstance(response, FetchResponse) else partition.unaligned_records
+        put_records(response, bytes(records or b""))
 
 
 _CARRY_OUT: dict[type, Callable[[QuorumDriver, Any], None]] = {

@@ -80,7 +80,6 @@ class QuorumNode:
         self._oracle = oracle
         self._answers: list[Answer] = []
         self.driver: QuorumDriver | None = None
-        self.leads_epoch = -1
 
     @property
     def is_running(self) -> bool:
@@ -122,7 +121,7 @@ class QuorumNode:
         self.machine.cut_power()
 
     def _forget(self) -> None:
-        self.driver, self._answers, self.leads_epoch = None, [], -1
+        self.driver, self._answers = None, []
 
     # ---- requests
 
@@ -153,7 +152,6 @@ class QuorumNode:
     def on_leader_change(self, leader_id: int | None, epoch: int) -> None:
         self.world.trace.tell(self.machine.name, "follows {} in epoch {}", leader_id, epoch)
         if leader_id == self.node_id:
-            self.leads_epoch = epoch
             self._oracle.leads(self.node_id, epoch)
         else:
             self._answers = []  # they hear NOT_CONTROLLER, whatever becomes of their records
