@@ -14,6 +14,8 @@ BENCH_ARGS ?=
 PROFILE_ARGS ?=
 DEMO_ARGS ?=
 COMPAT_ARGS ?=
+# Of the compatibility tests, those that `make test` repeats against three brokers; `make compat` repeats all.
+EVERYDAY_ON_A_CLUSTER := test_cluster.py cluster/test_cluster_tools.py test_consumers.py groups/test_groups.py
 SCENARIO ?= requests
 # An editable install by path: the import hook of the other kind costs a sixth of the broker's start.
 PIP_INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat
@@ -40,6 +42,7 @@ run: $(VENV)/bytecode.stamp ## start a broker on 127.0.0.1:9092, data in ./data
 
 test: lint components ## lint, then every test
 	$(PY) -m pytest -n 2 --dist loadfile --ignore tests/pipelines $(PYTEST_ARGS)
+	BROKER=barnabas-cluster $(PY) -m pytest -n 2 --dist loadfile $(EVERYDAY_ON_A_CLUSTER:%=compat_tests/%) $(PYTEST_ARGS)
 	$(PY) -m pytest -n 2 --dist loadfile tests/pipelines $(PYTEST_ARGS)  # by themselves: a Spark session each
 
 lint: $(VENV)/dev.stamp ## ruff and mypy --strict, of the code and of its tests
@@ -54,7 +57,7 @@ format: $(VENV)/dev.stamp ## let ruff rewrite what it can
 fuzz: $(VENV)/dev.stamp ## the decoders on FUZZ_EXAMPLES generated inputs (millions, by default)
 	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(PY) -m pytest -m fuzz -n 2 --timeout 0 tests $(PYTEST_ARGS)
 
-compat: setup ## every client, tool and comparison, against Barnabas and Apache Kafka: docs/compatibility.md
+compat: setup ## every client, tool and comparison, against one broker, three, and Apache Kafka: docs/compatibility.md
 	$(PY) -m compat_tests $(COMPAT_ARGS)
 
 bench: components ## Barnabas and Apache Kafka side by side: everything, some 45 minutes

@@ -14,7 +14,9 @@ from collections.abc import Sequence  # noqa: E402
 from barnabas.options import Command, Failure, UsageError, nearest  # noqa: E402
 
 COMMANDS = {
-    "start": "start a broker",
+    "start": "start a broker, or a cluster of them",
+    "format": "prepare the directories of a node of a cluster",
+    "cluster": "show the nodes of a cluster, its quorum, and who leads what",
     "topics": "create, list, describe, alter and delete topics",
     "produce": "send lines from stdin to a topic",
     "consume": "print the records of a topic",
@@ -116,17 +118,13 @@ def _explained(error: Exception) -> str:
     if isinstance(error, KafkaError):
         from barnabas.commands.hints import hint_for
 
-        return _with_hint(f"{error.message} ({error.code.name})", hint_for(error.code))
+        return Failure(f"{error.message} ({error.code.name})", hint_for(error.code)).line
     if isinstance(error, Failure):
-        return _with_hint(str(error), error.hint)
+        return error.line
     if isinstance(error, OSError) and error.strerror:
         about = f"{error.filename}: " if error.filename else ""
         return f"{about}{error.strerror[:1].lower()}{error.strerror[1:]}"
     raise error
-
-
-def _with_hint(message: str, hint: str) -> str:
-    return " ".join(f"{message}; {hint}".split()) if hint else " ".join(message.split())
 
 
 def _complain(line: str, status: int) -> int:

@@ -22,6 +22,10 @@ class Failure(Exception):
         super().__init__(message)
         self.hint = hint
 
+    @property
+    def line(self) -> str:
+        return " ".join(f"{self}; {self.hint}".split()) if self.hint else " ".join(str(self).split())
+
 
 class Option(NamedTuple):
     names: str

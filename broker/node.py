@@ -1,24 +1,44 @@
 """What a handler can reach: the metadata image, the replicas, the controller, groups, and the environment."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.base.environment import Environment
+from barnabas.base.environment import Environment, Timer
+from barnabas.base.promise import Promise, resolved
+from barnabas.broker.cluster.lifecycle import BrokerLifecycle, LifecycleSettings
 from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.config.dynamic_config import DynamicConfig
-from barnabas.broker.lifecycle import BrokerLifecycle
 from barnabas.broker.network.session import Session
 from barnabas.broker.replica_manager import ReplicaManager
 from barnabas.replication.controller.channel import ControllerChannel
-from barnabas.replication.metadata.image import GROUP_METADATA_TOPIC, BrokerImage, ImageChanges, MetadataImage
+from barnabas.replication.controller.quorum_controller import QuorumController
+from barnabas.replication.metadata.image import (
+    GROUP_METADATA_TOPIC,
+    BrokerImage,
+    ImageChanges,
+    MetadataImage,
+    TopicImage,
+)
 from barnabas.storage.log_manager import LogManager
 
 if TYPE_CHECKING:
+    from barnabas.broker.cluster.liveness import BrokerLinks
     from barnabas.broker.fetch_sessions import FetchSessions
     from barnabas.broker.groups.coordinator import GroupCoordinator
     from barnabas.broker.producer_ids import ProducerIds
     from barnabas.broker.topic_creation import TopicCreation
+
+
+_EVERY_INTERFACE = ("", "0.0.0.0", "::")
+
+
+class _ImageWaiter(NamedTuple):
+    """One who waits for an image that is as it should be."""
+
+    is_right: Callable[[MetadataImage], bool]
+    promise: Promise[bool]
+    timer: Timer
 
 
 class Node:
@@ -31,14 +51,20 @@ class Node:
         configuration: DynamicConfig,
         image: MetadataImage,
         logs: LogManager,
+        quorum: QuorumController,
         controller: ControllerChannel,
     ) -> None:
+        """Follows the metadata from the start; its partitions do so from `begin` on."""
         self.configuration = configuration
         self.config: BrokerConfig = configuration.current
         self.node_id = self.config.node_id
         self.image = image
         self.logs = logs
+        self.quorum = quorum
+        """This node's part in the metadata quorum."""
         self.controller = controller
+        """The active controller, wherever it is."""
+        quorum.on_change(self._on_controller)
         self.clock = environment.clock
         self.report = environment.report
         self._environment = environment
@@ -49,9 +75,18 @@ class Node:
             logs=logs,
             log_defaults=self.config.log_defaults,
         )
-        self.lifecycle = BrokerLifecycle(self.node_id, controller, self._latest_image)
+        self.lifecycle = self._new_lifecycle()
+        self._has_begun = False
         self._groups: GroupCoordinator | None = None
+        self._image_waiters: list[_ImageWaiter] = []
         configuration.subscribe(self._on_configuration)
+
+    def _new_lifecycle(self) -> BrokerLifecycle:
+        config = self.config
+        settings = LifecycleSettings(
+            max(config.broker_heartbeat_interval_ms, 1), config.initial_broker_registration_timeout_ms
+        )
+        return BrokerLifecycle(self.node_id, self.controller, self.clock, self.report, self._latest_image, settings)
 
     def _latest_image(self) -> MetadataImage:
         return self.image
@@ -64,6 +99,17 @@ class Node:
     def controller_id(self) -> int:
         """Returns a broker that takes requests for the controller. Any does: clients do not reach the quorum itself."""
         return self.node_id if self.node_id in self.image.brokers else -1
+
+    @cached_property
+    def links(self) -> "BrokerLinks":
+        from barnabas.broker.cluster.liveness import BrokerLinks
+
+        return BrokerLinks(self.quorum, self._environment, node_id=self.node_id)
+
+    def _on_controller(self) -> None:
+        """Looks for the other brokers, where this node has just become their controller."""
+        if self.quorum.is_active and len(self.quorum.loader.image.brokers) > 1:
+            self.links.dial_silent()
 
     @cached_property
     def fetch_sessions(self) -> "FetchSessions":
@@ -108,20 +154,81 @@ class Node:
             self._groups.stop()
 
     def endpoints(self, session: Session, *, fenced_too: bool = False) -> Sequence[tuple[BrokerImage, str, int]]:
-        """Returns where this client finds each broker. Unless an address is advertised for its listener, it gets the
-        one that it dialled."""
+        """Returns where this client finds each broker. Unless an address is advertised for its listener, it finds this
+        one where it dialled; siblings of which nobody but this machine knows an address are found at the same host."""
+        listener = session.listener
+        is_advertised = listener in self.config.advertised
+        own = self.image.brokers.get(self.node_id)
+        is_local = not is_advertised and own is not None and _is_local(own, listener)
         found = []
-        for broker in self.image.brokers.values() if fenced_too else self.image.active_brokers:
-            endpoint = broker.endpoints.get(session.listener)
-            if broker.broker_id == self.node_id and session.listener not in self.config.advertised:
+        for _, broker in sorted(self.image.brokers.items()):
+            endpoint = broker.endpoints.get(listener)
+            if broker.fenced and not fenced_too:
+                continue
+            if broker.broker_id == self.node_id and not is_advertised:
                 found.append((broker, *session.local))
             elif endpoint is not None:
-                found.append((broker, endpoint.host, endpoint.port))
+                host = session.local[0] if is_local and _is_local(broker, listener) else endpoint.host
+                found.append((broker, host, endpoint.port))
         return found
+
+    def begin(self) -> None:
+        """Takes over the metadata as they are, and from now on every change of them. Before this, the image may be so
+        old that it does not know what is on the disk."""
+        self._has_begun = True
+        self.replicas.adopt(self.image)
 
     def on_metadata(self, image: MetadataImage, changes: ImageChanges) -> None:
         """Applies a committed image to this node."""
         self.image = image
-        self.replicas.apply(image, changes)
-        if self._groups is not None:
-            self._groups.apply(changes)
+        if self._has_begun:
+            self.replicas.apply(image, changes)
+            if self._groups is not None or self._gains_groups(changes):
+                self.groups.apply(changes)
+        if any(
+            broker_id in image.brokers and image.brokers[broker_id].in_controlled_shutdown
+            for broker_id in changes.brokers
+        ):
+            self.lifecycle.heartbeat()  # it waits until all others know that it leads nothing any more
+        for waiter in [waiter for waiter in self._image_waiters if waiter.is_right(image)]:
+            self._stop_waiting(waiter)
+            waiter.promise.resolve(True)
+
+    def _gains_groups(self, changes: ImageChanges) -> bool:
+        """Returns whether another broker's groups are coordinated here from now on: they do not wait to be asked for,
+        because sessions of their members may end."""
+        return any(
+            after is not None and after.name == GROUP_METADATA_TOPIC and self._leads_any(after)
+            for _, after in changes.changed_topics
+        )
+
+    def _leads_any(self, topic: TopicImage) -> bool:
+        return any(partition.leader == self.node_id for partition in topic.partitions)
+
+    def when_image(self, is_right: Callable[[MetadataImage], bool], timeout_ms: int) -> Promise[bool]:
+        """Returns a promise that is kept when this broker's image is as it should be, or with False after the timeout:
+        what the controller has committed may reach its other brokers later than its answer."""
+        if is_right(self.image):
+            return resolved(True)
+        promise: Promise[bool] = Promise(lambda: self._stop_waiting(waiter))
+
+        def too_late() -> None:
+            self._stop_waiting(waiter)
+            promise.resolve(False)
+
+        waiter = _ImageWaiter(is_right, promise, self.clock.call_later(timeout_ms, too_late))
+        self._image_waiters.append(waiter)
+        return promise
+
+    def _stop_waiting(self, waiter: _ImageWaiter) -> None:
+        waiter.timer.cancel()
+        self._image_waiters.remove(waiter)
+
+
+def _is_local(broker: BrokerImage, listener: str) -> bool:
+    """Returns whether the host that the broker registered means something to its own machine only."""
+    endpoint = broker.endpoints.get(listener)
+    if endpoint is None:
+        return False
+    host = endpoint.host
+    return host in _EVERY_INTERFACE or host in ("localhost", "::1") or host.startswith("127.")

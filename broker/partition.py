@@ -26,7 +26,7 @@ from barnabas.protocol.errors import (
     FencedLeaderEpoch,
     KafkaError,
     KafkaStorageError,
-    NotLeaderOrFollower,
+    OffsetNotAvailable,
     UnknownLeaderEpoch,
 )
 from barnabas.protocol.types import TopicPartition, Uuid
@@ -58,6 +58,12 @@ class FetchWaiter(Protocol):
         ...
 
 
+def wrong_epoch(current_leader_epoch: int, known: int) -> KafkaError:
+    if current_leader_epoch < known:
+        return FencedLeaderEpoch(f"epoch {current_leader_epoch} is older than {known}")
+    return UnknownLeaderEpoch(f"epoch {current_leader_epoch} is newer than {known}")
+
+
 class Partition:
     """What every role has in common."""
 
@@ -71,21 +77,42 @@ class Partition:
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
         """Raises unless the epochs agree: with an older one a client must refresh its metadata, with a newer wait."""
-        if current_leader_epoch == NO_EPOCH or current_leader_epoch == self.leader_epoch:
-            return
-        if current_leader_epoch < self.leader_epoch:
-            raise FencedLeaderEpoch(f"epoch {current_leader_epoch} is older than {self.leader_epoch}")
-        raise UnknownLeaderEpoch(f"epoch {current_leader_epoch} is newer than {self.leader_epoch}")
+        if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
+            raise wrong_epoch(current_leader_epoch, self.leader_epoch)
+
+    # ---- read
+
+    def end_offset(self, isolation: Isolation) -> int:
+        """Returns the offset at which the reading ends."""
+        log = self.log
+        if isolation is Isolation.HIGH_WATERMARK:
+            return log.high_watermark
+        return log.last_stable_offset if isolation is Isolation.LAST_STABLE_OFFSET else log.log_end_offset
+
+    def read(self, offset: int, max_bytes: int, isolation: Isolation, *, at_least_one: bool) -> FileSlice | None:
+        log = self.log
+        max_offset = log.high_watermark if isolation is Isolation.HIGH_WATERMARK else self.end_offset(isolation)
+        return log.read(offset, max_bytes, max_offset=max_offset, at_least_one=at_least_one)
+
+    # ---- epochs
+
+    def epoch_of_offset(self, offset: int) -> int:
+        """Returns the epoch of an offset. The next one is written in this leader's epoch, even if none was so far."""
+        return self.leader_epoch if offset >= self.log.log_end_offset else self.log.epoch_of_offset(offset)
 
 
 class LeaderPartition(Partition):
-    __slots__ = ("_acknowledging", "_flushing", "_in_sync", "_node_id", "_stable_offset", "_uncommitted", "_waiters")
+    __slots__ = (
+        "_acknowledging", "_epoch_start_offset", "_flushing", "_in_sync", "_node_id", "_stable_offset", "_uncommitted",
+        "_waiters",
+    )  # fmt: skip
 
     def __init__(
         self, topic_partition: TopicPartition, topic_id: Uuid, log: Log, leader_epoch: int, node_id: int
     ) -> None:
         super().__init__(topic_partition, topic_id, log, leader_epoch)
         self._node_id = node_id
+        self._epoch_start_offset = log.log_end_offset
         self._in_sync = InSyncReplicas([node_id])
         self._acknowledging: deque[tuple[int, Promise[None]]] = deque()
         """Appends that wait for the high watermark, by their last offsets."""
@@ -103,10 +130,6 @@ class LeaderPartition(Partition):
 
     # ---- epochs
 
-    def epoch_of_offset(self, offset: int) -> int:
-        """Returns the epoch of an offset. The next one is written in this leader's epoch, even if none was so far."""
-        return self.leader_epoch if offset >= self.log.log_end_offset else self.log.epoch_of_offset(offset)
-
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """Returns the largest epoch not above this one and where it ended; (-1, -1) if that is not known."""
         log = self.log
@@ -117,6 +140,17 @@ class LeaderPartition(Partition):
         if log.latest_epoch < 0 and leader_epoch < NO_EPOCH:  # nothing was ever written, and nothing is that old
             return leader_epoch, log.log_end_offset
         return log.end_offset_for_epoch(leader_epoch)
+
+    def begin_epoch(self, leader_epoch: int) -> None:
+        """Goes on leading in a later epoch: another replica was added, or left."""
+        self.leader_epoch = leader_epoch
+        self._epoch_start_offset = self.log.log_end_offset
+
+    def check_offsets_available(self) -> None:
+        """Raises OffsetNotAvailable while the high watermark lies before this leader's epoch: its predecessor may have
+        shown a later one, which must not seem to go back (KIP-207)."""
+        if self.log.high_watermark < self._epoch_start_offset:
+            raise OffsetNotAvailable(f"what is committed of {self.topic_partition} is not known so far")
 
     # ---- append
 
@@ -234,25 +268,13 @@ class LeaderPartition(Partition):
         for waiter in list(self._waiters):
             waiter.on_bytes(0)
 
-    def close(self) -> None:
-        """Fails all that waits: the partition is led elsewhere now, or deleted, and later events must not answer."""
+    def detach(self) -> None:
+        """Hears of the log no more: the partition is led elsewhere now, or deleted, and what happens to the log from
+        now on must not answer those who wait. They are to be told with `fail`."""
         if self.log.listener is self:
             self.log.listener = None
-        self.fail(NotLeaderOrFollower(f"{self.topic_partition} is not here any more"))
 
     # ---- read
-
-    def end_offset(self, isolation: Isolation) -> int:
-        """Returns the offset at which the reading ends."""
-        log = self.log
-        if isolation is Isolation.HIGH_WATERMARK:
-            return log.high_watermark
-        return log.last_stable_offset if isolation is Isolation.LAST_STABLE_OFFSET else log.log_end_offset
-
-    def read(self, offset: int, max_bytes: int, isolation: Isolation, *, at_least_one: bool) -> FileSlice | None:
-        log = self.log
-        max_offset = log.high_watermark if isolation is Isolation.HIGH_WATERMARK else self.end_offset(isolation)
-        return log.read(offset, max_bytes, max_offset=max_offset, at_least_one=at_least_one)
 
     def unread_bytes(self, offset: int, isolation: Isolation) -> int | None:
         """Returns how much a reader at this offset has before it; None if waiting would bring no more in one fetch."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from barnabas.base.environment import Clock, Report, report_bug
+from barnabas.base.network import READ
 from barnabas.broker.server import BrokerServer
 from barnabas.broker.system.environment import system_environment
 from barnabas.broker.system.loop import Time
@@ -18,10 +19,14 @@ class BrokerProcess:
         system_time: Time | None = None,
         cluster_id: str = "",
         is_alone: bool = False,
+        local_brokers: int = 1,
     ) -> None:
-        """Builds the broker and its environment. `is_alone`: nobody else uses Python in this process."""
+        """Builds the broker and its environment. `is_alone`: nobody else uses Python in this process. `local_brokers`:
+        how many such processes share the machine's cores."""
         self._report = report
-        self._system = system_environment(report, system_time=system_time, is_alone=is_alone)
+        self._system = system_environment(
+            report, system_time=system_time, is_alone=is_alone, local_brokers=local_brokers
+        )
         try:
             self.server = BrokerServer(properties, self._system.environment, cluster_id=cluster_id)
         except BaseException:
@@ -53,6 +58,13 @@ class BrokerProcess:
     def stop(self) -> None:
         """Lets the broker stop. Any thread may call this, and a signal handler."""
         self._system.loop.call_from_thread(self.server.stop)
+
+    def watch(self, descriptor: int, on_readable: Callable[[], None]) -> None:
+        """Calls back on the broker's thread whenever there is something to read. Call this before `run`."""
+        self._system.loop.register(descriptor, READ, lambda _events: on_readable())
+
+    def unwatch(self, descriptor: int) -> None:
+        self._system.loop.unregister(descriptor)
 
     def call(self, function: Callable[..., None], *args: Any) -> None:
         """Calls the function on the broker's thread. Any thread may call this."""

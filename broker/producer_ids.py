@@ -3,7 +3,7 @@
 from collections import deque
 
 from barnabas.base.promise import Promise
-from barnabas.broker.lifecycle import BrokerLifecycle
+from barnabas.broker.cluster.lifecycle import BrokerLifecycle
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from barnabas.replication.controller.channel import ControllerChannel, own_context
 

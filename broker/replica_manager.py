@@ -3,6 +3,10 @@
 - A partition is opened when it is first asked for: a broker with ten thousand of them starts as fast as one with ten.
 - The metadata say which partitions exist; their directories may follow. The first few of a new topic are created before
   the answer, the others a few at a time between requests, or when they are first asked for.
+- A change of the metadata is applied as a whole before those who wait are told of it. What they do then, such as
+  reading again, finds nothing half done: a topic that was deleted may be there again under the same name.
+- A partition that leaves this broker is deleted here. One that left while the broker was down is moved aside, as is one
+  of a topic that is gone: a person may want it.
 """
 
 from collections import deque
@@ -11,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.base.environment import Environment
 from barnabas.protocol.config_types import ResourceType
-from barnabas.protocol.errors import KafkaStorageError, NotLeaderOrFollower, UnknownTopicOrPartition
+from barnabas.protocol.errors import KafkaError, KafkaStorageError, NotLeaderOrFollower, UnknownTopicOrPartition
 from barnabas.protocol.types import TopicPartition
 from barnabas.replication.metadata.image import (
     CLUSTER_METADATA_TOPIC,
@@ -25,7 +29,7 @@ from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_manager import LogManager
 
 if TYPE_CHECKING:
-    from barnabas.broker.partition import FollowerPartition, LeaderPartition, Role
+    from barnabas.broker.partition import FollowerPartition, LeaderPartition, Partition, Role
 
 CREATED_AT_ONCE = 32
 _CREATING_MS = 5
@@ -51,17 +55,22 @@ class ReplicaManager:
         self._to_create: deque[TopicPartition] = deque()
         self._leaders: dict[tuple[str, int], LeaderPartition] = {}
         self._followers: dict[tuple[str, int], FollowerPartition] = {}
+        self._closed: list[tuple[LeaderPartition, KafkaError]] = []
+        """The partitions that a change takes away, and what to tell those who wait for them."""
 
-    def partition(self, topic: str, index: int) -> "LeaderPartition":
-        """Returns the partition if this broker leads it; otherwise raises the error for the client."""
+    def partition(self, topic: str, index: int, current_leader_epoch: int = -1) -> "LeaderPartition":
+        """Returns the partition if this broker leads it; otherwise raises the error for the client. A client that asks
+        a follower in a wrong epoch learns of the epoch first; the leader's epoch is for the caller to check."""
         partition = self._leaders.get((topic, index))
-        return partition if partition is not None else self._lead(topic, index)
+        return partition if partition is not None else self._lead(topic, index, current_leader_epoch)
 
-    def _lead(self, topic: str, index: int) -> "LeaderPartition":
-        from barnabas.broker.partition import LeaderPartition  # a start opens none
+    def _lead(self, topic: str, index: int, current_leader_epoch: int) -> "LeaderPartition":
+        from barnabas.broker.partition import NO_EPOCH, LeaderPartition, wrong_epoch  # a start opens none
 
         image, described = self._described(topic, index)
         if described.leader != self._node_id:
+            if self._is_here(described) and current_leader_epoch not in (NO_EPOCH, described.leader_epoch):
+                raise wrong_epoch(current_leader_epoch, described.leader_epoch)
             raise NotLeaderOrFollower(f"{topic}-{index} is led by broker {described.leader}")
         name = TopicPartition(topic, index)
         log = self._logs.create(name, image.topic_id, self.log_config(topic))
@@ -86,6 +95,13 @@ class ReplicaManager:
         self._followers[name] = partition
         return partition
 
+    def replica(self, topic: str, index: int, current_leader_epoch: int = -1) -> "Partition":
+        """Returns the partition, led or followed here; otherwise raises the error for the client."""
+        try:
+            return self.partition(topic, index, current_leader_epoch)
+        except NotLeaderOrFollower:
+            return self.follower(topic, index)
+
     def role(self, topic: str, index: int) -> "Role | None":
         """Returns what this broker is for the partition; None if it has no replica of it."""
         from barnabas.broker.partition import Role
@@ -109,14 +125,27 @@ class ReplicaManager:
 
     # ---- changes
 
-    def adopt(self) -> None:
+    def adopt(self, image: MetadataImage) -> None:
         """Compares, at start, the logs found on the disk with the image, which was not there when they were opened."""
+        self._image = image
         for name in list(self._logs.partitions()):
-            if name.topic != CLUSTER_METADATA_TOPIC and self._image.partition(*name) is None:
-                self._logs.move_aside(name, "the cluster knows no such partition")
+            if name.topic != CLUSTER_METADATA_TOPIC and (reason := self._why_stray(name)) is not None:
+                self._logs.move_aside(name, reason)
         for resource in self._image.configs:
             if resource.type == ResourceType.TOPIC and (topic := self._image.topic(resource.name)) is not None:
                 self._reconfigure([topic])
+
+    def _why_stray(self, name: TopicPartition) -> str | None:
+        """Returns why nobody wants a log. One that is not open yet is compared with its topic's id when it is."""
+        topic, described = self._image.topic(name.topic), self._image.partition(*name)
+        if topic is None or described is None:
+            return "the cluster knows no such partition"
+        if not self._is_here(described):
+            return "other brokers have this partition now"
+        log = self._logs.opened(name)
+        if log is not None and log.topic_id not in (None, topic.topic_id):
+            return "it belongs to an earlier topic of that name"
+        return None
 
     def apply(self, image: MetadataImage, changes: ImageChanges) -> None:
         self._image = image
@@ -127,9 +156,15 @@ class ReplicaManager:
             self._tell_created(topic)
         for change in changes.changed_topics:
             self._change(change)
+        self._apply_configs(changes)
+        closed, self._closed = self._closed, []
+        for partition, why in closed:
+            partition.fail(why)
+
+    def _apply_configs(self, changes: ImageChanges) -> None:
         created = {topic.name for topic in changes.created_topics}
         for resource in changes.configs:
-            if resource.type == ResourceType.TOPIC and (configured := image.topic(resource.name)) is not None:
+            if resource.type == ResourceType.TOPIC and (configured := self._image.topic(resource.name)) is not None:
                 self._reconfigure([configured])
                 if configured.name not in created:
                     self._tell_configs(configured.name)
@@ -157,10 +192,10 @@ class ReplicaManager:
             self._to_create.extend(here[CREATED_AT_ONCE:])
 
     def _create_log(self, name: TopicPartition) -> None:
-        """Creates its log, unless the partition was deleted meanwhile. A failure is reported, and the next request for
-        the partition tries again."""
-        topic = self._image.topic(name.topic)
-        if topic is not None and name.partition < len(topic.partitions):
+        """Creates its log, unless the partition was deleted meanwhile, or moved away. A failure is reported, and the
+        next request for the partition tries again."""
+        topic, described = self._image.topic(name.topic), self._image.partition(*name)
+        if topic is not None and described is not None and self._is_here(described):
             try:
                 self._logs.create(name, topic.topic_id, self.log_config(name.topic), is_new=True)
             except KafkaStorageError as error:
@@ -184,16 +219,22 @@ class ReplicaManager:
             self._create(after, range(len(before.partitions), len(after.partitions)))
             self._tell_grown(before, after)
         for index in change.changed_partitions():
-            self._take_role(TopicPartition(after.name, index), after.partitions[index])
+            name, described = TopicPartition(after.name, index), after.partitions[index]
+            was_here = index < len(before.partitions) and self._is_here(before.partitions[index])
+            self._take_role(name, described)
+            if was_here and not self._is_here(described):
+                self._logs.delete(name)
+            elif self._is_here(described) and not was_here and index < len(before.partitions):
+                self._create(after, (index,))
 
     def _take_role(self, name: TopicPartition, described: PartitionImage) -> None:
         """Closes a partition that changes its role: it is opened in the new one when it is next asked for."""
         leads = described.leader == self._node_id
         if (leader := self._leaders.get(name)) is not None:
-            if leads:
-                leader.leader_epoch = described.leader_epoch
-            else:
-                self._close(name)
+            if not leads:
+                self._close(name, NotLeaderOrFollower(f"{name} is led by broker {described.leader}"))
+            elif leader.leader_epoch != described.leader_epoch:
+                leader.begin_epoch(described.leader_epoch)
         if (follower := self._followers.get(name)) is not None:
             if leads or not self._is_here(described):
                 del self._followers[name]
@@ -203,14 +244,15 @@ class ReplicaManager:
     def _delete(self, topic: TopicImage) -> None:
         for index in range(len(topic.partitions)):
             name = TopicPartition(topic.name, index)
-            self._close(name)
+            self._close(name, UnknownTopicOrPartition(f"{topic.name} was deleted"))
             self._followers.pop(name, None)
             self._logs.delete(name)
         self._report.info(f"topic {topic.name} deleted", topic=topic.name)
 
-    def _close(self, name: TopicPartition) -> None:
+    def _close(self, name: TopicPartition, why: KafkaError) -> None:
         if (partition := self._leaders.pop(name, None)) is not None:
-            partition.close()
+            partition.detach()
+            self._closed.append((partition, why))
 
     def _tell_created(self, topic: TopicImage) -> None:
         count = len(topic.partitions)

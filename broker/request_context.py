@@ -21,4 +21,10 @@ class RequestContext(NamedTuple):
 
     @property
     def for_controller(self) -> ControllerRequestContext:
-        return ControllerRequestContext(self.api_version, self.session.principal)
+        return ControllerRequestContext(
+            self.api_version,
+            self.session.principal,
+            self.client_id,
+            self.session.peer[0],
+            may_forward=self.listener_type is ListenerType.BROKER,
+        )

@@ -6,36 +6,40 @@ Stop: accept no more, answer what is here, flush, leave the mark of a clean shut
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from barnabas.base.environment import Environment, report_bug
 from barnabas.base.promise import Promise
 from barnabas.base.uuids import random_uuid
+from barnabas.broker.cluster import metadata_quorum
+from barnabas.broker.cluster.metadata_quorum import MetadataQuorum
+from barnabas.broker.cluster.to_controller import ToController
 from barnabas.broker.config.broker_config import BrokerConfig, without_effect
 from barnabas.broker.config.dynamic_config import DynamicConfig
-from barnabas.broker.controller_settings import controller_settings
 from barnabas.broker.dispatch import Dispatcher
 from barnabas.broker.network.acceptor import Acceptor
 from barnabas.broker.network.buffers import Buffers
 from barnabas.broker.network.listeners import Listener
+from barnabas.broker.network.session import ListenerType
 from barnabas.broker.node import Node
-from barnabas.protocol.errors import InvalidConfig, KafkaError
+from barnabas.protocol.errors import ErrorCode, InvalidConfig, KafkaError
 from barnabas.protocol.messages import broker_registration
 from barnabas.protocol.types import Uuid, uuid_text
 from barnabas.replication.controller.cluster_control import SUPPORTED_FEATURES
-from barnabas.replication.controller.controller import Controller
-from barnabas.replication.controller.quorum_controller import QuorumController, QuorumSettings
-from barnabas.replication.metadata.batches import QuorumVoter
+from barnabas.replication.controller.quorum_controller import QuorumController
 from barnabas.replication.metadata.image import CLUSTER_METADATA_TOPIC
-from barnabas.replication.metadata.log import METADATA_PARTITION, METADATA_TOPIC_ID, metadata_log_config
-from barnabas.replication.metadata.snapshotter import SnapshotSettings
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_dir import LogDir
 from barnabas.storage.log_manager import LogManager
 from barnabas.storage.log_manager_config import LogManagerLimits
 
+if TYPE_CHECKING:
+    from barnabas.broker.cluster.auto_join import AutoJoin
+
 _PLAINTEXT = 0
 _DRAIN_MS = 5_000
 _DRAIN_CHECK_MS = 5
+_HAND_OVER_MS = 500
 
 
 class StopFailed(Exception):
@@ -44,6 +48,10 @@ class StopFailed(Exception):
 
 class StorageLost(Exception):
     """No log dir is left, or not the one with the metadata: there is nothing that this broker could still do."""
+
+
+class NotRegistered(Exception):
+    """The cluster refuses this broker."""
 
 
 class BrokerServer:
@@ -65,11 +73,16 @@ class BrokerServer:
         self._clock = environment.clock
         self._report = environment.report
         self.configuration = DynamicConfig(properties, environment.report)
-        self._acceptor = Acceptor(self.config, environment, Buffers())
+        buffers = self._buffers = Buffers()
+        self._acceptor = Acceptor(self.config, environment, buffers)
+        self._controller_acceptor = Acceptor(self.config, environment, buffers, is_limited=False)
+        self._metadata_quorum = MetadataQuorum(self.configuration, environment, buffers)
         self.listeners: list[Listener] = []
         self.node: Node
+        self._to_controller: ToController
         self._logs: LogManager | None = None
-        self._controller: QuorumController | None = None
+        self._quorum: QuorumController | None = None
+        self._auto_join: AutoJoin | None = None
         self._cluster_id = cluster_id
         self._is_stopping = False
         self._failure: Exception | None = None
@@ -86,9 +99,14 @@ class BrokerServer:
         if self._is_stopping:
             return
         self._is_stopping = True
+        if self._quorum is None:
+            return self._stop_serving()
+        self.node.lifecycle.leave().when_done(lambda _: self._stop_serving())
+
+    def _stop_serving(self) -> None:
         self._attempt(self._acceptor.stop_accepting, self._acceptor.stop_reading)
-        if self._controller is not None:
-            self._attempt(self.node.stop_groups, self.node.replicas.wake_fetchers)
+        if self._quorum is not None:
+            self._attempt(self.node.stop_groups, self.node.replicas.wake_fetchers, self.node.lifecycle.close)
         self._drain(self._clock.now_ms() + _DRAIN_MS)
 
     def _drain(self, deadline_ms: int) -> None:
@@ -96,17 +114,36 @@ class BrokerServer:
             self._clock.call_later(_DRAIN_CHECK_MS, self._drain, deadline_ms)
             return
         self._attempt(self._acceptor.close)
+        if self._quorum is not None:
+            self._attempt(self._quorum.driver.shut_down)
+        self._hand_over(self._clock.now_ms() + _HAND_OVER_MS)
+
+    def _leave_quorum(self) -> None:
+        assert self._quorum is not None
+        if self._auto_join is not None:
+            self._auto_join.close()
+        self._attempt(self.node.lifecycle.close, self._to_controller.close, self._quorum.close)
+        self._attempt(self._metadata_quorum.peers.close)
+
+    def _hand_over(self, deadline_ms: int) -> None:
+        """Waits a moment until the voters know that this controller has resigned: then they need not find out."""
+        if self._quorum is not None and self._quorum.driver.is_handing_over and self._clock.now_ms() < deadline_ms:
+            self._clock.call_later(_DRAIN_CHECK_MS, self._hand_over, deadline_ms)
+            return
         broker_epoch = -1
-        if self._controller is not None:
-            self._attempt(self._controller.close)
+        if self._quorum is not None:
+            self._leave_quorum()
             broker_epoch = self.node.lifecycle.broker_epoch
+        self._attempt(self._controller_acceptor.close)
         if self._logs is not None:
             self._attempt(partial(self._logs.close, broker_epoch), self._check_log_dirs)
         self._end()
 
     def abandon(self) -> None:
         """Closes connections and files as they are, when nothing runs any more. After a clean stop there are none."""
-        self._attempt(self._acceptor.close)
+        self._attempt(self._acceptor.close, self._controller_acceptor.close)
+        if self._quorum is not None:
+            self._leave_quorum()
         if self._logs is not None:
             self._attempt(self._logs.abandon)
 
@@ -139,7 +176,7 @@ class BrokerServer:
         if self._is_stopping or self._logs is None:
             return
         is_last = all(each.error is not None for each in self._logs.log_dirs)
-        if is_last or (self._controller is not None and self._controller.log.log_dir is log_dir):
+        if is_last or (self._quorum is not None and self._quorum.log.log_dir is log_dir):
             what = "the last log dir" if is_last else "the log dir with the metadata"
             self._fail(StorageLost(f"{what}, {log_dir.path}, is offline: {log_dir.error}"))
 
@@ -156,19 +193,68 @@ class BrokerServer:
         """Begins to start, and calls `on_ready` when clients are served. Raises if it cannot start at all."""
         if ignored := without_effect(self._static):
             self._report.info(f"these keys have no effect here: {', '.join(ignored)}", keys=ignored)
-        self.listeners = self._acceptor.bind()
+        self.listeners = self._acceptor.bind(self.config.client_listeners)
+        controller_listeners = self._controller_acceptor.bind(self.config.controller_listeners)
         logs = self._opened_logs()
         self.configuration.subscribe(self._on_configuration)
-        quorum = self._opened_controller(logs)
+        quorum = self._metadata_quorum.open(logs, self._cluster_id, controller_listeners, self._fail)
         self.configuration.load(quorum.loader.image)
-        self.node = Node(self._environment, self.configuration, quorum.loader.image, logs, quorum)
-        self._controller = quorum
+        self._to_controller = ToController(quorum, self._environment, self._buffers, node_id=self.config.node_id)
+        self.node = Node(self._environment, self.configuration, quorum.loader.image, logs, quorum, self._to_controller)
+        self._quorum = quorum
         quorum.loader.subscribe(self.configuration.on_metadata)
         quorum.loader.subscribe(self.node.on_metadata)
-        self.node.replicas.adopt()
-        quorum.become_leader().when_done(self._fail_if_failed)
-        registration = self._registration(logs)
-        self.node.lifecycle.start(registration).when_done(lambda active: self._ready(active, on_ready))
+        quorum.start().when_done(lambda _: self._join(logs, on_ready))
+
+    def _join(self, logs: LogManager, on_ready: Callable[[], None]) -> None:
+        """Answers other nodes, and takes this node's place in the cluster."""
+        if self._is_stopping or self.ended.done:
+            return
+        assert self._quorum is not None
+        self._controller_acceptor.accept(Dispatcher(self.node, ListenerType.CONTROLLER))
+        self._quorum.on_change(self.node.lifecycle.heartbeat)
+        if not self.config.is_broker:
+            return self._when_led(on_ready)
+        self.node.lifecycle.register(self._registration(logs)).when_done(
+            lambda registered: self._registered(registered, on_ready)
+        )
+
+    def _when_led(self, on_ready: Callable[[], None]) -> None:
+        """Calls `on_ready` when this node, which is no broker, knows the controller."""
+        quorum, is_ready = self._quorum, False
+        assert quorum is not None
+
+        def heard() -> None:
+            nonlocal is_ready
+            if not is_ready and (quorum.is_active or quorum.driver.leader[0] not in (-1, self.config.node_id)):
+                is_ready = True
+                on_ready()
+                self._register_controller()
+
+        quorum.on_change(heard)
+        heard()
+
+    def _registered(self, registered: Promise[None], on_ready: Callable[[], None]) -> None:
+        if self._is_stopping or self.ended.done:
+            return
+        if registered.error is not None:
+            return self._fail(_why_not_registered(registered.error, self.config))
+        self._catch_up(on_ready)
+
+    def _catch_up(self, on_ready: Callable[[], None]) -> None:
+        """Goes on when the metadata up to this broker's own registration are here."""
+        node = self.node
+
+        def caught_up(is_there: Promise[bool]) -> None:
+            if self._is_stopping or self.ended.done:
+                return
+            if not is_there.value:
+                return self._fail(NotRegistered("the metadata did not arrive in time: are the controllers reachable?"))
+            node.begin()
+            node.lifecycle.activate().when_done(lambda active: self._ready(active, on_ready))
+
+        timeout_ms = self.config.initial_broker_registration_timeout_ms
+        node.when_image(lambda image: image.end_offset > node.lifecycle.broker_epoch, timeout_ms).when_done(caught_up)
 
     def _opened_logs(self) -> LogManager:
         config, environment = self.config, self._environment
@@ -202,37 +288,11 @@ class BrokerServer:
     def _log_config(self, topic: str) -> LogConfig:
         """Returns the configuration of a log that is found on the disk."""
         if topic == CLUSTER_METADATA_TOPIC:
-            return metadata_log_config(
-                segment_bytes=self.config.metadata_log_segment_bytes, segment_ms=self.config.metadata_log_segment_ms
-            )
+            return metadata_quorum.log_config(self.config)
         return self.configuration.log_config(topic)
 
-    def _opened_controller(self, logs: LogManager) -> QuorumController:
-        config = self.config
-        decides = Controller(controller_settings(self.configuration), self._environment.random)
-
-        def reconfigure(_config: BrokerConfig) -> None:
-            decides.settings = controller_settings(self.configuration)
-
-        self.configuration.subscribe(reconfigure)
-        return QuorumController(
-            logs.create(METADATA_PARTITION, METADATA_TOPIC_ID, self._log_config(CLUSTER_METADATA_TOPIC)),
-            QuorumSettings(
-                node_id=config.node_id,
-                cluster_id=self._cluster_id,
-                voters=(QuorumVoter(config.node_id, _directory_ids(logs)[0]),),
-                snapshots=SnapshotSettings(
-                    max_record_bytes_between_snapshots=config.metadata_log_max_record_bytes_between_snapshots,
-                    max_snapshot_interval_ms=config.metadata_log_max_snapshot_interval_ms,
-                ),
-            ),
-            self._environment,
-            decides,
-            self._fail,
-        )
-
     def _on_configuration(self, config: BrokerConfig) -> None:
-        self._acceptor.config = config
+        self._acceptor.config = self._controller_acceptor.config = config
         if self._logs is not None:
             self._logs.cleaner.configure(config)
 
@@ -249,18 +309,8 @@ class BrokerServer:
             ],
             rack=config.broker_rack,
             log_dirs=_directory_ids(logs),
-            previous_broker_epoch=self._previous_broker_epoch(logs),
+            previous_broker_epoch=_previous_broker_epoch(logs),
         )
-
-    def _previous_broker_epoch(self, logs: LogManager) -> int:
-        """Returns the last run's epoch if it ended cleanly everywhere: this broker then still has all that it led."""
-        known = self.node.image.brokers.get(self.config.node_id)
-        is_clean = all(log_dir.had_clean_shutdown for log_dir in logs.log_dirs)
-        return known.broker_epoch if known is not None and is_clean else -1
-
-    def _fail_if_failed(self, step: Promise[None]) -> None:
-        if step.error is not None:
-            self._fail(step.error)
 
     def _ready(self, active: Promise[None], on_ready: Callable[[], None]) -> None:
         if self._is_stopping:
@@ -270,6 +320,25 @@ class BrokerServer:
         self._acceptor.accept(Dispatcher(self.node))
         on_ready()
         self.node.start_groups()
+        self._register_controller()
+
+    def _register_controller(self) -> None:
+        """Lets the cluster know where this controller is, and what it supports, if others can reach it at all."""
+        addresses = self._quorum.driver.addresses if self._quorum is not None else ()
+        if not self.config.is_controller or not addresses:
+            return
+        from barnabas.broker.cluster.controller_registration import register_controller
+
+        register_controller(self._to_controller, self.config.node_id, addresses, self._environment)
+        if self.config.controller_quorum_auto_join_enable:
+            self._join_voters()
+
+    def _join_voters(self) -> None:
+        from barnabas.broker.cluster.auto_join import AutoJoin
+
+        assert self._quorum is not None
+        self._auto_join = AutoJoin(self._quorum.driver, self._to_controller, self._clock, self._report)
+        self._auto_join.start()
 
 
 def _endpoint(listener: Listener, config: BrokerConfig) -> broker_registration.Listener:
@@ -282,6 +351,27 @@ def _endpoint(listener: Listener, config: BrokerConfig) -> broker_registration.L
         port=advertised.port or listener.port,
         security_protocol=_PLAINTEXT,
     )
+
+
+def _previous_broker_epoch(logs: LogManager) -> int:
+    """Returns the last run's epoch if it ended cleanly everywhere: this broker then still has all that it led."""
+    epochs = {log_dir.clean_shutdown_epoch for log_dir in logs.log_dirs}
+    return epochs.pop() if len(epochs) == 1 else -1
+
+
+def _why_not_registered(error: Exception, config: BrokerConfig) -> Exception:
+    """Returns the error with what to do about it."""
+    if not isinstance(error, KafkaError):
+        return error
+    remedies = {
+        ErrorCode.DUPLICATE_BROKER_REGISTRATION: f"give this broker another node.id than {config.node_id}, or stop the "
+        "other one",
+        ErrorCode.INCONSISTENT_CLUSTER_ID: "this log dir belongs to another cluster: use another, or other controllers",
+        ErrorCode.REQUEST_TIMED_OUT: "no controller could be reached: see controller.quorum.bootstrap.servers or "
+        "controller.quorum.voters, and whether they run",
+    }
+    remedy = remedies.get(error.code)
+    return NotRegistered(f"the cluster does not take this broker: {error.message}" + (f" ({remedy})" if remedy else ""))
 
 
 def _directory_ids(logs: LogManager) -> tuple[Uuid, ...]:

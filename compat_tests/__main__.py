@@ -1,4 +1,4 @@
-"""`python -m compat_tests`: every client, tool and comparison, against Barnabas and then against Apache Kafka.
+"""`python -m compat_tests`: every client, tool and comparison, against Barnabas, three of it, and Apache Kafka.
 
 What was seen is kept in results/, and docs/compatibility.md is written from it. With arguments for pytest (after --)
 it is a run of some tests, and nothing is written.
@@ -18,7 +18,7 @@ PYTEST = (sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadfile", "comp
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m compat_tests", description=(__doc__ or "").partition(": ")[2])
-    parser.add_argument("--broker", choices=BROKERS, action="append", help="only this one (default: both)")
+    parser.add_argument("--broker", choices=BROKERS, action="append", help="only this one (default: all)")
     parser.add_argument("pytest", nargs="*", metavar="-- PYTEST", help="arguments for pytest")
     options = parser.parse_args()
     outcomes = [run(broker, options.pytest) for broker in options.broker or BROKERS]

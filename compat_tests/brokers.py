@@ -1,6 +1,8 @@
-"""The broker under test as a process: Barnabas through its command line, or Apache Kafka in its place."""
+"""The broker under test as a process: Barnabas through its command line, alone or as a cluster, or Apache Kafka in its
+place."""
 
 import os
+import random
 import re
 import signal
 import socket
@@ -8,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from queue import Empty, Queue
 from typing import NamedTuple
@@ -21,45 +23,92 @@ KAFKA_LIBS = Path(os.environ.get("KAFKA_LIBS", CACHE / "kafka-4.3.0" / "libs"))
 JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 
 READY_SECONDS = 60
+NODES = 3
 
 
 class Broker(NamedTuple):
+    """A broker, or several that are one cluster: node 1 has the first address and the first data directory."""
+
     bootstrap: str
-    data_dir: Path
+    data_dirs: tuple[Path, ...]
     process: subprocess.Popen[str]
 
     @property
+    def addresses(self) -> list[str]:
+        return self.bootstrap.split(",")
+
+    @property
+    def ports(self) -> list[int]:
+        return [int(address.rpartition(":")[2]) for address in self.addresses]
+
+    @property
     def port(self) -> int:
-        return int(self.bootstrap.rpartition(":")[2])
+        return self.ports[0]
+
+    def log_dir(self, topic: str, partition: int = 0) -> Path:
+        """Returns the folder of a partition, on the node that has it."""
+        folders = [folder for data_dir in self.data_dirs if (folder := data_dir / f"{topic}-{partition}").is_dir()]
+        assert len(folders) == 1, folders
+        return folders[0]
+
+    def first_segment(self, topic: str, partition: int = 0) -> bytes:
+        return (self.log_dir(topic, partition) / f"{0:020}.log").read_bytes()
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Signals the broker. A cluster stops by a word to its supervisor; a machine that fails takes all of it."""
+        if number is signal.SIGKILL:
+            os.killpg(self.process.pid, number)
+        else:
+            self.process.send_signal(number)
 
 
 @contextmanager
 def barnabas(folder: Path, settings: dict[str, str], port: int = 0) -> Iterator[Broker]:
     """Starts a broker. With a folder and a port that were in use before it is a restart."""
-    options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
-    command = [
-        sys.executable,
-        "-m",
-        "barnabas",
-        "start",
-        "--port",
-        str(port),
-        "--data-dir",
-        str(folder / "data"),
-        *options,
-    ]
+    data_dir = folder / "data"
+    with barnabas_process(folder, settings, "--port", str(port)) as (bootstrap, process):
+        yield Broker(bootstrap, (data_dir,), process)
+
+
+@contextmanager
+def barnabas_cluster(folder: Path, settings: dict[str, str], port: int = 0) -> Iterator[Broker]:
+    """Starts three brokers, each a process, at this port and the two after it."""
+    port = port or free_ports(NODES)
+    data_dirs = tuple(folder / "data" / str(node_id) for node_id in range(1, NODES + 1))
+    options = ("--brokers", str(NODES), "--port", str(port))
+    with barnabas_process(folder, settings, *options) as (bootstrap, process):
+        yield Broker(bootstrap, data_dirs, process)
+
+
+@contextmanager
+def barnabas_process(
+    folder: Path, settings: dict[str, str], *options: str
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Runs `barnabas start`. Yields the addresses that it tells when it is ready, and the process."""
+    changed = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+    command = [sys.executable, "-m", "barnabas", "start", *options, "--data-dir", str(folder / "data"), *changed]
     with running(command, folder / "broker.log", cwd=folder) as (process, lines):
         ready = wait_for(r"barnabas is ready on (\S+:\d+) ", lines, process, folder / "broker.log")
-        yield Broker(ready[1], folder / "data", process)
+        yield ready[1], process
 
 
 @contextmanager
 def apache_kafka(folder: Path, settings: dict[str, str], port: int = 0) -> Iterator[Broker]:
     port, controller_port = port or free_port(), free_port()
+    voters = {"controller.quorum.voters": f"1@127.0.0.1:{controller_port}"}
+    with kafka_process(folder, 1, port, controller_port, {**voters, **settings}) as (process, lines):
+        wait_for(r"Kafka Server started", lines, process, folder / "broker.log")
+        yield Broker(f"127.0.0.1:{port}", (folder / "data",), process)
+
+
+@contextmanager
+def kafka_process(
+    folder: Path, node_id: int, port: int, controller_port: int, settings: dict[str, str], *formatting: str
+) -> Iterator[tuple[subprocess.Popen[str], "Queue[str | None]"]]:
+    """Formats a data directory if it is new, and starts a broker on it that is also a controller."""
     properties = {
         "process.roles": "broker,controller",
-        "node.id": "1",
-        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "node.id": str(node_id),
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
         "controller.listener.names": "CONTROLLER",
         "log.dirs": str(folder / "data"),
@@ -68,16 +117,35 @@ def apache_kafka(folder: Path, settings: dict[str, str], port: int = 0) -> Itera
     }
     config = folder / "server.properties"
     config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-    formatted = kafka_tool(
-        "kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", "MkU3OEVBNTcwNTJENDM2Qk", "-c", str(config)
-    )
+    options = ("--ignore-formatted", "-t", "MkU3OEVBNTcwNTJENDM2Qk", "-c", str(config), *formatting)
+    formatted = kafka_tool("kafka.tools.StorageTool", "format", *options)
     assert formatted.returncode == 0, formatted.stderr
     logging = folder / "log4j2.properties"
     logging.write_text(LOG4J2)
     command = ["java", "-Xmx1G", "-cp", f"{KAFKA_LIBS}/*", f"-Dlog4j2.configurationFile={logging}", "kafka.Kafka"]
     with running([*command, str(config)], folder / "broker.log", cwd=folder) as (process, lines):
-        wait_for(r"Kafka Server started", lines, process, folder / "broker.log")
-        yield Broker(f"127.0.0.1:{port}", folder / "data", process)
+        yield process, lines
+
+
+@contextmanager
+def kafka_cluster(folder: Path, settings: dict[str, str]) -> Iterator[Broker]:
+    """Starts three Apache Kafkas as one cluster. Its process is that of the first."""
+    first = free_ports(NODES)
+    ids = range(1, NODES + 1)
+    controllers = {node_id: f"127.0.0.1:{first + 9_999 + node_id}" for node_id in ids}
+    voters = ",".join(f"{node_id}@{at}:{node_id}AAAAAAAAAAAAAAAAAAAAA" for node_id, at in controllers.items())
+    settings = {"controller.quorum.bootstrap.servers": ",".join(controllers.values()), **settings}
+    with ExitStack() as stack:
+        started = []
+        for node_id in ids:
+            (own := folder / str(node_id)).mkdir()
+            ports = (first + node_id - 1, first + 9_999 + node_id)
+            node = kafka_process(own, node_id, *ports, settings, "--initial-controllers", voters)
+            started.append((own, *stack.enter_context(node)))
+        for own, process, lines in started:
+            wait_for(r"Kafka Server started", lines, process, own / "broker.log")
+        bootstrap = ",".join(f"127.0.0.1:{first + node_id - 1}" for node_id in ids)
+        yield Broker(bootstrap, tuple(own / "data" for own, _, _ in started), started[0][1])
 
 
 LOG4J2 = """appender.out.type=Console
@@ -88,13 +156,17 @@ rootLogger.level=INFO
 rootLogger.appenderRef.out.ref=out
 """
 
-BROKERS = {"barnabas": barnabas, "kafka": apache_kafka}
+BROKERS = {"barnabas": barnabas, "barnabas-cluster": barnabas_cluster, "kafka": apache_kafka}
+BROKER = os.environ.get("BROKER", "barnabas")
+"""The one under test."""
 
 
 @contextmanager
 def running(command: list[str], log: Path, cwd: Path) -> Iterator[tuple[subprocess.Popen[str], "Queue[str | None]"]]:
     """Yields the process and its lines as they come; ends it on the way out, whatever happened."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=cwd)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=cwd, start_new_session=True
+    )
     lines: Queue[str | None] = Queue()
     reader = threading.Thread(target=copy_lines, args=(process, lines, log), daemon=True)
     reader.start()
@@ -154,3 +226,21 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def free_ports(count: int) -> int:
+    """Returns the first of consecutive ports that are free, as those for controllers above them are. None is of those
+    that the system gives to whoever asks for any: they have to be free again after a restart."""
+    while True:
+        first = random.randrange(10_000, 22_000)
+        if all(is_free(port + above) for port in range(first, first + count) for above in (0, 10_000)):
+            return first
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

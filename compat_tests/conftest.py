@@ -10,11 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.brokers import BROKERS, KAFKA_LIBS, Broker
+from compat_tests.brokers import BROKER, BROKERS, KAFKA_LIBS, Broker
 from compat_tests.harness.clients import CLIENTS, VERIFIABLE_CONSUMER, names
 from compat_tests.harness.driver import Driver, missing
 from compat_tests.harness.features import RECORDS, TOPICS
 from compat_tests.harness.groups import Group, Topic
+
+# Some compare one broker with one, whatever is under test, and one compares clusters.
+NOT_OF_THIS = {
+    "barnabas": ["cluster"],
+    "barnabas-cluster": ["differential", "files", "test_tools_compared.py"],
+}
+collect_ignore = NOT_OF_THIS.get(BROKER, [])
 
 SETTINGS = {
     "message.max.bytes": str(12 * 1024 * 1024),  # the limit that a user raises to send records of 10 MB
@@ -39,10 +46,9 @@ def require(needs: Iterable[str | Path]) -> None:
 
 @contextmanager
 def start_broker(folder: Path, port: int = 0, settings: dict[str, str] | None = None) -> Iterator[Broker]:
-    name = os.environ.get("BROKER", "barnabas")
-    if name == "kafka":
+    if BROKER == "kafka":
         require(("java", KAFKA_LIBS))
-    with BROKERS[name](folder, {**SETTINGS, **(settings or {})}, port) as broker:
+    with BROKERS[BROKER](folder, {**SETTINGS, **(settings or {})}, port) as broker:
         yield broker
 
 
@@ -63,7 +69,7 @@ class Restartable:
         self.start()
 
     def stop(self, number: signal.Signals) -> None:
-        self.broker.process.send_signal(number)
+        self.broker.send_signal(number)
         self.running.close()
 
     def start(self) -> None:

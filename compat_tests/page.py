@@ -1,13 +1,14 @@
 """`python -m compat_tests.page`: docs/compatibility.md and the README's table of clients, from what the last runs saw.
 
-The figures are those of results/: of this broker, and of Apache Kafka, which has to pass the same tests.
+The figures are those of results/: of this broker, of a cluster of it, and of Apache Kafka, which has to pass the same
+tests.
 """
 
 import json
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from compat_tests.brokers import ROOT
 from compat_tests.differential.allowed import ALLOWED
@@ -16,6 +17,7 @@ from compat_tests.harness.features import (
     BROKER_FEATURES,
     CLIENT_FEATURES,
     COLUMNS,
+    FEATURES,
     SPARK_FEATURES,
     SPARK_TITLES,
     Feature,
@@ -52,18 +54,39 @@ class Run:
         return sum(test["outcome"] == outcome for test in self.tests.values())
 
 
-def page(ours: Run, kafkas: Run) -> str:
+class Runs(NamedTuple):
+    ours: Run
+    kafkas: Run
+    cluster: Run | None = None
+    """Three brokers, and the tests that compare one with one left out. None if that was never run."""
+
+    @classmethod
+    def read(cls) -> "Runs":
+        path = RESULTS / "barnabas-cluster.json"
+        cluster = Run.read(path) if path.exists() else None
+        return cls(Run.read(RESULTS / "barnabas.json"), Run.read(RESULTS / "kafka.json"), cluster)
+
+    @property
+    def titled(self) -> dict[str, Run]:
+        clusters = {} if self.cluster is None else {"Barnabas, three brokers": self.cluster}
+        return {"Barnabas": self.ours, **clusters, "Apache Kafka 4.3.0": self.kafkas}
+
+
+def page(runs: Runs) -> str:
+    ours = runs.ours
     sections = [
         "# Compatibility",
         "Unmodified clients, Apache Kafka's own tools, its files, and raw requests, against a running broker. "
-        "`make compat` runs all of it against Barnabas and then against Apache Kafka 4.3, so that a wrong test cannot "
-        "pass for compatibility, and writes this page from what it saw.",
-        summary(ours, kafkas),
-        "## Clients\n\nA figure is the number of tests passed.\n\n" + client_matrix(ours),
+        "`make compat` runs all of it against Barnabas, against three of it as a cluster, and then against Apache "
+        "Kafka 4.3, so that a wrong test cannot pass for compatibility, and writes this page from what it saw.",
+        summary(runs),
+        "## Clients\n\nA figure is the number of tests passed"
+        + (".\n\n" if runs.cluster is None else " by one broker.\n\n")
+        + client_matrix(ours),
         "## Spark\n\nSpark's built-in Kafka source and sink.\n\n" + matrix(ours, SPARK_FEATURES, SPARK_TITLES),
         "## Tools, files, protocol\n\n" + matrix(ours, BROKER_FEATURES, {None: "passed"}),
-        *failures(ours, "Barnabas"),
-        *failures(kafkas, "Apache Kafka"),
+        *([] if runs.cluster is None else ["## Three brokers\n\n" + cluster_matrix(ours, runs.cluster)]),
+        *(section for title, run in runs.titled.items() for section in failures(run, title)),
         "## APIs\n\n[apis.md](apis.md) says more about each.\n\n" + api_table(APIS.read_text()),
         "## What Apache Kafka has and this broker does not\n\n" + not_served(),
         "## Known differences\n\nAnswers to raw requests are compared field by field. These are the differences that "
@@ -73,18 +96,18 @@ def page(ours: Run, kafkas: Run) -> str:
     return "\n\n".join(sections) + "\n"
 
 
-def summary(ours: Run, kafkas: Run) -> str:
+def summary(runs: Runs) -> str:
     rows = [
         f"| {title} | {run.about['date']} | {run.count('passed'):,} | {run.count('failed')} | {run.count('skipped')} |"
-        for title, run in (("Barnabas", ours), ("Apache Kafka 4.3.0", kafkas))
+        for title, run in runs.titled.items()
     ]
     table = "\n".join(["| | run on | passed | failed | skipped |", "|---|---|--:|--:|--:|", *rows])
-    return f"{table}\n\n{provenance(ours, kafkas)}" if "sources" in ours.about else table
+    return f"{table}\n\n{provenance(runs)}" if "sources" in runs.ours.about else table
 
 
-def provenance(ours: Run, kafkas: Run) -> str:
+def provenance(runs: Runs) -> str:
     """Names what was tested, by a digest that a rewritten history does not change."""
-    names = [run.about.get("sources", "") for run in (ours, kafkas)]
+    names = [run.about.get("sources", "") for run in (runs.ours, runs.kafkas)]
     both = names[0] if names[0] == names[1] else f"{names[0]}, against Apache Kafka {names[1]}"
     return f"Broker and tests: `{both}`, which is what `python -m compat_tests.sources` says in a checkout of them."
 
@@ -123,6 +146,13 @@ def matrix(run: Run, features: tuple[Feature, ...], columns: dict[Any, str]) -> 
     rule = "|---|" + "--:|" * len(columns)
     rows = [f"| {f.title} | {' | '.join(cell(run.of(f, client)) for client in columns)} |" for f in features]
     return "\n".join([header, rule, *rows])
+
+
+def cluster_matrix(ours: Run, cluster: Run) -> str:
+    """Returns what one broker and what three passed, of all clients together."""
+    runs = (ours, cluster)
+    rows = [f"| {f.title} | {' | '.join(cell(run.of(f)) for run in runs)} |" for f in FEATURES if cluster.of(f)]
+    return "\n".join(["| | one broker | three |", "|---|--:|--:|", *rows])
 
 
 def cell(tests: Tests) -> str:
@@ -179,9 +209,9 @@ def verdict(run: Run, features: list[Feature], client: Client) -> str:
 
 
 def main() -> int:
-    ours, kafkas = Run.read(RESULTS / "barnabas.json"), Run.read(RESULTS / "kafka.json")
-    PAGE.write_text(page(ours, kafkas))
-    README.write_text(README_TABLE.sub(lambda _: readme_table(ours), README.read_text()))
+    runs = Runs.read()
+    PAGE.write_text(page(runs))
+    README.write_text(README_TABLE.sub(lambda _: readme_table(runs.ours), README.read_text()))
     print(f"written: {PAGE.relative_to(ROOT)} and the table of clients in {README.relative_to(ROOT)}")
     return 0
 

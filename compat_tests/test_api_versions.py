@@ -3,15 +3,14 @@
 What Kafka advertises is taken from the schemas in its jar; with BROKER=kafka the same tests say whether that is so.
 """
 
-import os
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import pytest
 
-from compat_tests.brokers import KAFKA_LIBS, Broker
-from compat_tests.conftest import require
+from compat_tests.brokers import BROKER, KAFKA_LIBS, Broker
+from compat_tests.conftest import require, start_broker
 from compat_tests.differential.codec import decode, encode, response_body
 from compat_tests.differential.schemas import Api, apis
 from compat_tests.differential.sides import Connection, Request, Side
@@ -19,7 +18,6 @@ from compat_tests.harness.api_requests import REQUESTS, Place, error_codes
 from compat_tests.harness.groups import eventually
 from compat_tests.harness.not_served import APIS_NOT_SERVED, SINCE_KAFKA_4_4
 
-BROKER = os.environ.get("BROKER", "barnabas")
 UNSUPPORTED_VERSION = 35
 TELEMETRY = {"GetTelemetrySubscriptions", "PushTelemetry"}
 """Kafka names them where a plugin receives what clients send."""
@@ -35,17 +33,42 @@ def schemas() -> None:
 
 
 @pytest.fixture(scope="module")
-def side(broker: Broker) -> Iterator[Side]:
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """Starts a broker where one coordinates all groups."""
+    settings = {"offsets.topic.num.partitions": "1"}
+    with start_broker(tmp_path_factory.mktemp("one-coordinator"), settings=settings) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def coordinator(broker: Broker) -> dict[str, Any]:
     side = Side("broker", broker.port)
+    try:
+        found: dict[str, Any] = eventually(partial(find_coordinator, side), "there is a coordinator")
+        return found
+    finally:
+        side.close()
+
+
+def find_coordinator(side: Side) -> dict[str, Any]:
+    (found,) = side.call("FindCoordinator", {"CoordinatorKeys": [PLACE[1]]})["Coordinators"]
+    return found if found["ErrorCode"] == 0 else {}
+
+
+@pytest.fixture(scope="module")
+def side(coordinator: dict[str, Any]) -> Iterator[Side]:
+    side = Side("broker", coordinator["Port"])
     yield side
     side.close()
 
 
 @pytest.fixture(scope="module")
-def place(side: Side) -> Place:
-    """Creates a topic and a group, and waits until requests about them succeed."""
+def place(side: Side, coordinator: dict[str, Any]) -> Place:
+    """Creates a topic and a group, both of the broker that is asked, and waits until requests about them succeed."""
     topic, group = PLACE
-    side.call("CreateTopics", {"Topics": [{"Name": topic, "NumPartitions": 1, "ReplicationFactor": 1}]})
+    assignments = [{"PartitionIndex": 0, "BrokerIds": [coordinator["NodeId"]]}]
+    created = {"Name": topic, "NumPartitions": -1, "ReplicationFactor": -1, "Assignments": assignments}
+    side.call("CreateTopics", {"Topics": [created]})
     known = {"Topics": [{"Name": topic}], "AllowAutoTopicCreation": False}
     eventually(partial(is_good, side, "Metadata", known), "the topic is there")
     place = Place(topic, side.call("Metadata", known)["Topics"][0]["TopicId"], group)

@@ -30,7 +30,7 @@ def test_many_small_records_share_batches(client: Driver, drivers: Drivers, brok
     drivers["kafka-python-3"].ask("create_topic", topic=topic, partitions=1, configs={})
     sent = [Record(value=b"%d" % number) for number in range(MANY)]
     assert client.produce(topic, sent, idempotence=True, compression="lz4") == list(range(MANY))
-    counts = record_counts_in((broker.data_dir / f"{topic}-0" / f"{0:020}.log").read_bytes())
+    counts = record_counts_in(broker.first_segment(topic))
     assert sum(counts) == MANY
     assert len(counts) <= MANY / 10
     middle = MANY // 2 + 1

@@ -23,7 +23,7 @@ def log(broker: Broker, drivers: Drivers, now_ms: int) -> Path:
             for n in range(first, first + 5)
         ]
         writer.produce(TOPIC, records, compression="gzip" if first else "none", idempotence=True)
-    return broker.data_dir / f"{TOPIC}-0" / f"{0:020}.log"
+    return broker.log_dir(TOPIC) / f"{0:020}.log"
 
 
 def dump(drivers: Drivers, file: Path, *options: str) -> str:
@@ -44,9 +44,10 @@ def test_every_record_is_read(drivers: Drivers, log: Path, now_ms: int) -> None:
 
 def test_the_cluster_metadata_are_decoded(broker: Broker, drivers: Drivers, log: Path) -> None:
     del log  # a topic is there
-    (metadata,) = (broker.data_dir / "__cluster_metadata-0").glob("*.log")
-    printed = dump(drivers, metadata, "--cluster-metadata-decoder")
-    assert f'"type":"TOPIC_RECORD","version":0,"data":{{"name":"{TOPIC}"' in printed
-    assert {"REGISTER_BROKER_RECORD", "PARTITION_RECORD", "FEATURE_LEVEL_RECORD"} <= set(
-        re.findall(r'"type":"(\w+)"', printed)
-    )
+    for data_dir in broker.data_dirs:
+        (metadata,) = (data_dir / "__cluster_metadata-0").glob("*.log")
+        printed = dump(drivers, metadata, "--cluster-metadata-decoder")
+        assert f'"type":"TOPIC_RECORD","version":0,"data":{{"name":"{TOPIC}"' in printed
+        assert {"REGISTER_BROKER_RECORD", "PARTITION_RECORD", "FEATURE_LEVEL_RECORD"} <= set(
+            re.findall(r'"type":"(\w+)"', printed)
+        )

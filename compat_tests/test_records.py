@@ -59,5 +59,4 @@ def test_what_one_client_wrote_every_client_reads(written: Written, client: Driv
 def test_what_was_to_be_compressed_is_compressed(written: Written, broker: Broker) -> None:
     # librdkafka silently sends plain batches to a broker whose advertised versions it does not trust.
     for partition, compression in enumerate(COMPRESSIONS):
-        segment = broker.data_dir / f"{written.topic}-{partition}" / f"{0:020}.log"
-        assert compression in compressions_in(segment.read_bytes())
+        assert compression in compressions_in(broker.first_segment(written.topic, partition))

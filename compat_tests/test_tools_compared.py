@@ -4,21 +4,18 @@ Where a tool needs what Barnabas does not serve, it says which API that is. With
 what differs then is not the broker's doing.
 """
 
-import os
-
 import pytest
 
-from compat_tests.brokers import BROKERS
+from compat_tests.brokers import BROKER, BROKERS
 from compat_tests.conftest import require
 from compat_tests.harness.clients import CLIENTS
 from compat_tests.harness.driver import Driver
 from compat_tests.harness.not_served import APIS_NOT_SERVED
 from compat_tests.tools.cluster_tables import CLUSTERS
 from compat_tests.tools.data_tables import DATA, FILES
-from compat_tests.tools.invocation import Invocation, ask, of
-from compat_tests.tools.runs import Said, Side, is_refusal, without_what_is_not_served
+from compat_tests.tools.invocation import Invocation
+from compat_tests.tools.runs import WITHOUT_ELIGIBLE_REPLICAS, Said, Side, is_refusal, without_what_is_not_served
 
-BROKER = os.environ.get("BROKER", "barnabas")
 SETTINGS = {
     "barnabas": {"offsets.topic.num.partitions": "1", "group.initial.rebalance.delay.ms": "0"},
     "kafka": {
@@ -29,14 +26,6 @@ SETTINGS = {
         "transaction.state.log.num.partitions": "1",
     },
 }
-# With this feature, which Barnabas does not have, Kafka writes a default down for all brokers, and shows it everywhere.
-WITHOUT_ELIGIBLE_REPLICAS = (
-    *of("FeatureCommand", ask("downgrade --feature eligible.leader.replicas.version=0", "")),
-    *of(
-        "kafka.admin.ConfigCommand",
-        ask("--alter --entity-type brokers --entity-default --delete-config min.insync.replicas", ""),
-    ),
-)
 INVOCATIONS = [invocation for invocation in (*DATA, *CLUSTERS) if invocation.in_this_run]
 
 

@@ -249,6 +249,10 @@ class NotLeaderOrFollower(KafkaError):
     code = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+class OffsetNotAvailable(KafkaError):
+    code = ErrorCode.OFFSET_NOT_AVAILABLE
+
+
 class OffsetOutOfRange(KafkaError):
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 

@@ -231,8 +231,20 @@ def _refuse(self: Any, name: str, _value: Any) -> None:
 
 
 def _first_init(self: Any, **values: Any) -> None:
-    """Compiles the constructor when the first instance is created: at import it would cost most of the start-up
-    time."""
+    """Fills the first instance field by field. A start creates one each of many messages, and to compile all their
+    constructors would take longer than the rest of it."""
+    cls = type(self)
+    cls.__init__ = _second_init
+    fields: tuple[Field, ...] = cls.__fields__
+    given = {field.name for field in fields if field.name in values or field.default is not REQUIRED}
+    if len(given) < len(fields) or not values.keys() <= given:
+        _second_init(self, **values)  # raises TypeError
+    for field in fields:
+        setattr(self, field.name, values[field.name] if field.name in values else default_of(field))
+
+
+def _second_init(self: Any, **values: Any) -> None:
+    """Compiles the constructor: a message that is created twice is created often."""
     from barnabas.protocol.compiler import compile_init
 
     cls = type(self)

@@ -276,7 +276,6 @@ class LogConfig(Config):
         False,
         "Let a replica that is not in sync lead when no other is left, at the price of the records it lacks.",
         broker_keys=("unclean.leader.election.enable",),
-        honoured=False,
     )
     barnabas_record_validation: str = string(
         "barnabas.record.validation",

@@ -73,6 +73,7 @@ class LogDir:
         "_next_warning_ms",
         "_written",
         "cache",
+        "clean_shutdown_epoch",
         "cleaner",
         "cleaner_offsets",
         "clock",
@@ -102,6 +103,8 @@ class LogDir:
         """Why the dir is offline."""
         self.on_offline: Callable[[LogDir], None] | None = None
         self.had_clean_shutdown = False
+        self.clean_shutdown_epoch = -1
+        """The broker epoch of the run that ended cleanly; -1 if the mark does not say."""
         self.meta_properties: MetaProperties | None = None
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_start_offsets: dict[TopicPartition, int] = {}

@@ -62,3 +62,10 @@ def decode_partition_metadata(data: bytes) -> Uuid:
 
 def encode_clean_shutdown(broker_epoch: int) -> bytes:
     return f'{{"version":0,"brokerEpoch":{broker_epoch}}}'.encode()
+
+
+def decode_clean_shutdown(data: bytes) -> int:
+    """Returns the broker epoch that the mark holds; -1 if it holds none, as that of an older broker."""
+    _, colon, rest = data.partition(b'"brokerEpoch":')
+    text = rest.partition(b"}")[0].partition(b",")[0].strip()
+    return int(text) if colon and text.isdigit() else -1

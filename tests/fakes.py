@@ -70,6 +70,11 @@ class FakeClock:
             self.turn()
         self._now_ms = end_ms
 
+    def jump(self, delay_ms: int) -> None:
+        """Like a process that did not run for so long: all timers that are due come at once, late."""
+        self._now_ms += delay_ms
+        self.advance(0)
+
     @property
     def pending_timers(self) -> int:
         return sum(timer.callback is not None for _, _, timer in self._timers)

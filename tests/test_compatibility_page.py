@@ -43,10 +43,10 @@ def test_every_excuse_is_of_a_row_and_says_why() -> None:
 
 
 def test_the_page_is_made_of_the_recorded_runs() -> None:
-    ours, kafkas = page.Run.read(page.RESULTS / "barnabas.json"), page.Run.read(page.RESULTS / "kafka.json")
-    assert page.PAGE.read_text() == page.page(ours, kafkas)
+    runs = page.Runs.read()
+    assert page.PAGE.read_text() == page.page(runs)
     (table,) = page.README_TABLE.findall(page.README.read_text())
-    assert table == page.readme_table(ours)
+    assert table == page.readme_table(runs.ours)
 
 
 @pytest.mark.parametrize("broker", ["barnabas", "kafka"])
@@ -68,10 +68,18 @@ AIOKAFKA, KCAT = (next(client for client in CLIENTS if client.name == name) for 
 
 def test_what_failed_once_is_on_the_page() -> None:
     failed = run_of(AIOKAFKA, RECORDS, "failed")
-    told = page.page(failed, page.Run(failed.about, {}))
+    told = page.page(page.Runs(failed, page.Run(failed.about, {})))
     assert "**1 failed**, 0" in told
     assert "one[aiokafka]`: failed, a record was lost" in told
     assert "| aiokafka 0.14.0 | **no** |" in page.readme_table(failed)
+
+
+def test_three_brokers_have_a_table_of_their_own() -> None:
+    passed, failed = run_of(AIOKAFKA, RECORDS), run_of(AIOKAFKA, RECORDS, "failed")
+    told = page.page(page.Runs(passed, passed, cluster=failed))
+    assert f"| {RECORDS.title} | 1 | **1 failed**, 0 |" in told
+    assert "| Barnabas, three brokers | 2026-01-01 | 0 | 1 | 0 |" in told
+    assert "## What did not pass against Barnabas, three brokers" in told
 
 
 def test_one_row_of_several_is_no_yes() -> None:

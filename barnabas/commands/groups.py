@@ -9,8 +9,9 @@ from barnabas.client.group_offsets import by_topic
 from barnabas.commands.cluster_options import CLUSTER_OPTIONS, connect
 from barnabas.commands.group_choice import parse_topic, require_choice, wanted_groups
 from barnabas.commands.groups_delete import delete
-from barnabas.commands.groups_lag import lag, parse_interval
+from barnabas.commands.groups_lag import lag
 from barnabas.commands.groups_reset import RESET_OPTIONS, reset_offsets
+from barnabas.commands.watching import WATCH
 from barnabas.options import Arguments, Command, Option, one_of
 from barnabas.output import plural, print_json, print_table, say
 from barnabas.protocol.types import TopicPartition
@@ -213,13 +214,7 @@ COMMANDS = (
         lag,
         (
             _ALL,
-            Option(
-                "-w --watch",
-                "look again and again until Ctrl-C (default every 2 s)",
-                "[SECONDS]",
-                parse_interval,
-                if_left_out=2.0,
-            ),
+            WATCH,
             *CLUSTER_OPTIONS,
         ),
         "[GROUP...]",

@@ -1,20 +1,17 @@
-"""`barnabas groups lag`: once, or again and again. A terminal is redrawn in place; anything else is appended to."""
+"""`barnabas groups lag`: once, or again and again."""
 
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
 
 from barnabas.client.client import Client
-from barnabas.client.errors import Unreachable
 from barnabas.client.group_lag import PartitionLag, partition_lags, unread_ages
 from barnabas.commands.cluster_options import connect
 from barnabas.commands.group_choice import require_choice, wanted_groups
+from barnabas.commands.watching import View, show
 from barnabas.options import Arguments
-from barnabas.output import human_duration, iso_time, plural, print_json, say, table_lines
+from barnabas.output import human_duration, plural, table_lines
 from barnabas.protocol.types import TopicPartition
-
-_HOME, _ERASE_LINE, _ERASE_BELOW, _ERASE_ALL = "\x1b[H", "\x1b[K", "\x1b[J", "\x1b[2J"
 
 
 class GroupLag:
@@ -49,30 +46,10 @@ class GroupLag:
         return max((age for age in self.ages.values() if age is not None), default=None)
 
 
-def parse_interval(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0
-    if not 0.1 <= seconds <= 86400:
-        raise ValueError("must be a number of seconds, at least 0.1")
-    return seconds
-
-
 def lag(arguments: Arguments) -> int:
     require_choice(arguments)
     with connect(arguments) as client:
-        if arguments.watch is None:
-            groups = _look(client, arguments)
-            if arguments.json:
-                print_json([_as_json(group) for group in groups])
-            else:
-                print(*_lines(groups), sep="\n")
-            return 0
-        try:
-            _watch(client, arguments)
-        except KeyboardInterrupt:
-            pass
+        show(View("groups", lambda: _look(client, arguments), _lines, _all_as_json), arguments)
     return 0
 
 
@@ -85,45 +62,6 @@ def _look(client: Client, arguments: Arguments) -> list[GroupLag]:
         for group in groups
         for theirs in [lags[group.group_id]]
     ]
-
-
-# ---- again and again
-
-
-def _watch(client: Client, arguments: Arguments) -> None:
-    """Prints again and again. A failure is an error the first time; a broker that goes away later is waited for."""
-    in_place = sys.stdout.isatty() and not arguments.json
-    groups = _look(client, arguments)
-    if in_place:
-        sys.stdout.write(_ERASE_ALL)
-    _show(groups, arguments, in_place)
-    while True:
-        time.sleep(arguments.watch)
-        try:
-            _show(_look(client, arguments), arguments, in_place)
-        except Unreachable as error:
-            say(f"barnabas: {error}; trying again")
-
-
-def _show(groups: list[GroupLag], arguments: Arguments, in_place: bool) -> None:
-    moment = iso_time(time.time_ns() // 1_000_000)
-    if arguments.json:
-        print_json({"time": moment, "groups": [_as_json(group) for group in groups]})
-    elif in_place:
-        sys.stdout.write(screen([moment, "", *_lines(groups)]))
-    else:
-        print(moment, *_lines(groups), "", sep="\n")
-    sys.stdout.flush()
-
-
-def screen(lines: list[str]) -> str:
-    """Returns the text that draws the lines from the top of the terminal, over old ones, and counts the rest."""
-    from shutil import get_terminal_size
-
-    height = get_terminal_size().lines - 1
-    if len(lines) > height:
-        lines = [*lines[: height - 1], f"... and {plural(len(lines) - height + 1, 'line')} more"]
-    return _HOME + "".join(f"{line}{_ERASE_LINE}\n" for line in lines) + _ERASE_BELOW
 
 
 # ---- text and JSON
@@ -176,6 +114,10 @@ def _summary(group: GroupLag) -> str:
     if group.uncommitted:
         parts.append(f"nothing committed in {plural(group.uncommitted, 'partition')}")
     return ", ".join(parts)
+
+
+def _all_as_json(groups: list[GroupLag]) -> list[dict[str, Any]]:
+    return [_as_json(group) for group in groups]
 
 
 def _as_json(group: GroupLag) -> dict[str, Any]:

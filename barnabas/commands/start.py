@@ -1,4 +1,4 @@
-"""`barnabas start`: one broker in this process.
+"""`barnabas start`: one broker in this process, or with --brokers several in processes of their own.
 
 stdout gets one line, when requests are answered; the log goes to stderr. The first SIGTERM or SIGINT stops the broker
 cleanly, exit code 0; a second SIGINT ends the process at once, exit code 130. What a user can mend (a taken port, a
@@ -13,7 +13,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from barnabas.broker.system.report import LEVELS, JsonReport, TextReport
-from barnabas.options import Arguments, Command, Failure, Option, UsageError, key_value, one_of, port_number, word
+from barnabas.options import (
+    Arguments,
+    Command,
+    Failure,
+    Option,
+    UsageError,
+    key_value,
+    one_of,
+    port_number,
+    positive_number,
+    word,
+)
 from barnabas.protocol.errors import InvalidConfig, KafkaStorageError
 
 if TYPE_CHECKING:
@@ -27,14 +38,18 @@ DEFAULT_LISTENER = "PLAINTEXT://127.0.0.1:9092"
 def start(arguments: Arguments) -> int:
     if arguments.ephemeral and arguments.data_dir is not None:
         raise UsageError("--data-dir and --ephemeral exclude each other: data either stays or goes away")
-    report = report_of(arguments)
+    if arguments.brokers == 1 and (arguments.controllers or arguments.internal_port):
+        raise UsageError("--controllers and --internal-port are for --brokers of more than one")
     end_on_sigterm()
     ephemeral_dir = _ephemeral_dir() if arguments.ephemeral else None
     try:
         if ephemeral_dir is not None:
             _make(ephemeral_dir)  # in here: a signal may come before mkdir has even returned
-        properties = properties_of(arguments, ephemeral_dir)
-        return _run(properties, report, arguments.cluster_id)
+        if arguments.brokers > 1:
+            from barnabas.cluster.start import start_cluster
+
+            return start_cluster(arguments, ephemeral_dir)
+        return _run(properties_of(arguments, ephemeral_dir), report_of(arguments), arguments.cluster_id)
     finally:
         if ephemeral_dir is not None:
             from shutil import rmtree
@@ -42,40 +57,61 @@ def start(arguments: Arguments) -> int:
             rmtree(ephemeral_dir, ignore_errors=True)
 
 
-def report_of(arguments: Arguments) -> TextReport | JsonReport:
+def report_of(arguments: Arguments, node_id: int | None = None) -> TextReport | JsonReport:
+    """Returns the log; with a `node_id`, that of one broker of several."""
     level = arguments.log_level
-    return JsonReport(level=level) if arguments.log_format == "json" else TextReport(level=level)
+    if arguments.log_format == "json":
+        return JsonReport(level=level, node_id=node_id)
+    return TextReport(level=level, node_id=node_id)
 
 
 def _run(properties: dict[str, str], report: TextReport | JsonReport, cluster_id: str) -> int:
     gc.disable()  # until the broker is ready: nothing that a start makes is garbage, and looking for some takes time
-    from barnabas.broker.network.acceptor import CannotListen
     from barnabas.broker.process import BrokerProcess
-    from barnabas.broker.server import StopFailed, StorageLost
-    from barnabas.storage.metadata_files import CorruptMetadata
-    from barnabas.storage.opening.log_opening import ForeignLogDir, LogDirInUse
 
-    _allow_many_files()
+    allow_many_files()
+    _refuse_a_cluster(properties)
     try:
         process = BrokerProcess(properties, report=report, cluster_id=cluster_id, is_alone=True)
         _stop_on_signals(process)
         process.run(lambda: _on_ready(process.server))
-    except InvalidConfig as error:
+    except Exception as error:
+        if (failure := failure_of(error, properties)) is None:
+            raise
+        raise failure from None
+    return 0
+
+
+def _refuse_a_cluster(properties: Mapping[str, str]) -> None:
+    """Raises Failure for a directory with the data of several brokers: a broker alone would begin anew beside it."""
+    data_dir = properties.get("log.dirs", properties.get("log.dir", "./data"))
+    if os.path.exists(f"{data_dir}/cluster.properties"):
+        raise Failure(f"{data_dir} holds the data of a cluster", "start it with --brokers and the number it has")
+
+
+def failure_of(error: Exception, properties: Mapping[str, str]) -> Failure | None:
+    """Returns what to tell about an error that ended a broker; None if nobody expected it."""
+    from barnabas.broker.network.acceptor import CannotListen
+    from barnabas.broker.server import StopFailed, StorageLost
+    from barnabas.storage.metadata_files import CorruptMetadata
+    from barnabas.storage.opening.log_opening import ForeignLogDir, LogDirInUse
+
+    if isinstance(error, InvalidConfig):
         is_strange = error.message.startswith("Unknown") and "did you mean" not in error.message
-        raise Failure(error.message, LISTS_KEYS if is_strange else "") from None
-    except CannotListen as error:
-        raise Failure(error.message, "choose another --port (0 picks a free one) or --host") from None
-    except (LogDirInUse, ForeignLogDir, CorruptMetadata, KafkaStorageError) as error:
-        raise Failure(str(error), "choose another --data-dir") from None
-    except StorageLost as error:
-        raise Failure(str(error), "see to the disk, then start again: the logs are recovered") from None
-    except StopFailed as error:
-        raise Failure(str(error), "the next start recovers its logs") from None
-    except OSError as error:
+        return Failure(error.message, LISTS_KEYS if is_strange else "")
+    if isinstance(error, CannotListen):
+        return Failure(error.message, "choose another --port (0 picks a free one) or --host")
+    if isinstance(error, (LogDirInUse, ForeignLogDir, CorruptMetadata, KafkaStorageError)):
+        return Failure(str(error), "choose another --data-dir")
+    if isinstance(error, StorageLost):
+        return Failure(str(error), "see to the disk, then start again: the logs are recovered")
+    if isinstance(error, StopFailed):
+        return Failure(str(error), "the next start recovers its logs")
+    if isinstance(error, OSError):
         # The first file that a broker opens in its directory is the lock: what is wrong with it is wrong with both.
         about = (error.filename or properties.get("log.dirs", "./data")).removesuffix("/.lock")
-        raise Failure(f"cannot use {about}: {_reason(error)}", "choose another --data-dir") from None
-    return 0
+        return Failure(f"cannot use {about}: {_reason(error)}", "choose another --data-dir")
+    return None
 
 
 # ---- properties
@@ -184,7 +220,7 @@ def end_on_sigterm() -> None:
     signal.signal(signal.SIGTERM, end)
 
 
-def _allow_many_files() -> None:
+def allow_many_files() -> None:
     """Raises the limit of open files to what the system allows, as a JVM does: the usual soft limit is for select()."""
     from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
@@ -220,12 +256,12 @@ def _say_ready(server: "BrokerServer") -> None:
     address = f"[{host}]:{listener.port}" if ":" in host else f"{host}:{listener.port}"
     data = ",".join(config.log_dirs)
     try:
-        print(f"barnabas is ready on {address} (node {config.node_id}, data {data}, {_age_ms()} ms)", flush=True)
+        print(f"barnabas is ready on {address} (node {config.node_id}, data {data}, {age_ms()} ms)", flush=True)
     except (OSError, ValueError):
         pass  # nobody reads stdout; clients will
 
 
-def _age_ms() -> int:
+def age_ms() -> int:
     """Returns the time since the kernel started the process, in steps of its tick: what a user waited, interpreter
     included."""
     try:
@@ -238,6 +274,13 @@ def _age_ms() -> int:
         return int((time.monotonic() - STARTED_AT) * 1000)
 
 
+def broker_count(text: str) -> int:
+    """Parses how many brokers there are to be; `auto` is one for each core that this process may use."""
+    if text != "auto":
+        return positive_number(text)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _reason(error: OSError) -> str:
     text = error.strerror or str(error)
     return text[:1].lower() + text[1:]
@@ -245,7 +288,7 @@ def _reason(error: OSError) -> str:
 
 START = Command(
     "start",
-    "Start a broker. Ctrl-C stops it.",
+    "Start a broker, or a cluster of them on this machine. Ctrl-C stops it.",
     start,
     (
         Option("-c --config", "a Kafka server.properties file; the options below override it", "FILE"),
@@ -255,12 +298,24 @@ START = Command(
         Option("-s --set", "a broker configuration, such as num.partitions=3", "KEY=VALUE", key_value, repeated=True),
         Option("--ephemeral", "keep the data in a temporary directory that goes away"),
         Option("--cluster-id", "the id of a cluster that is new (default a random one)", "ID", word, ""),
+        Option(
+            "-n --brokers",
+            "how many brokers, each a process, on ports from --port on; auto: one per core",
+            "N",
+            broker_count,
+            1,
+        ),
+        Option(
+            "--controllers", "how many of them vote about the metadata (default 3, or 1 of two)", "N", positive_number
+        ),
+        Option("--internal-port", "the first port for controllers (default --port + 10000)", "N", port_number),
         Option("--log-format", "text or json (default text)", "FORMAT", one_of("text", "json"), "text"),
         Option("--log-level", "info, warning or error (default info)", "LEVEL", one_of(*LEVELS), "info"),
     ),
     examples=(
         "barnabas start",
         "barnabas start --port 0 --ephemeral",
+        "barnabas start --brokers 3",
         "barnabas start --config server.properties --set auto.create.topics.enable=false",
     ),
 )

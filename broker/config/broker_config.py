@@ -6,14 +6,14 @@
   `without_effect` lists it. A key that Kafka does not know is refused with the nearest known one.
 - `log_defaults` is what a topic without settings of its own gets; several broker keys may give the default of one topic
   key, and the first that is set wins.
-- Deviation: one process is broker and controller, and the quorum has one voter. Other settings of these are refused,
-  not ignored: two nodes that both believe they are alone would be two clusters.
+- A node that names no other in its quorum is a cluster by itself. Kafka asks for `format --standalone` first.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
 from barnabas.base.config_def import ConfigKey, invalid_value, parse_value, unknown_key
+from barnabas.base.network import Address
 from barnabas.broker.config.coordinator_keys import GroupKeys
 from barnabas.broker.config.ignored_keys import ignored_keys, prefixed_key
 from barnabas.broker.config.log_keys import LogKeys
@@ -28,6 +28,14 @@ _ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
 _MS_PER_UNIT = {"minutes": 60_000, "hours": 3_600_000}
 
 
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+
+
+class QuorumNode(NamedTuple):
+    node_id: int
+    address: Address
+
+
 class BrokerConfig(ServerKeys, LogKeys, GroupKeys):
     SCOPE = "broker"
 
@@ -35,7 +43,11 @@ class BrokerConfig(ServerKeys, LogKeys, GroupKeys):
     controller_listeners: tuple[Listener, ...]
     advertised: dict[str, Listener]
     """Addresses by listener name; a listener that is missing here advertises the address that the client dialled."""
-    inter_broker_listener: Listener
+    inter_broker_listener: Listener | None
+    """None on a node that is no broker."""
+    quorum_voters: tuple[QuorumNode, ...]
+    """The static voters; empty where the log says who votes."""
+    quorum_bootstrap: tuple[Address, ...]
     connections_per_ip_overrides: dict[str, int]
     log_defaults: LogConfig
 
@@ -56,6 +68,8 @@ class BrokerConfig(ServerKeys, LogKeys, GroupKeys):
 
     def _derive(self, values: dict[str, Any]) -> None:
         self._derive_listeners(values)
+        values["quorum_voters"] = tuple(map(_parse_voter, self.controller_quorum_voters))
+        values["quorum_bootstrap"] = tuple(map(_parse_bootstrap_server, self.controller_quorum_bootstrap_servers))
         values["connections_per_ip_overrides"] = _parse_connection_overrides(self.max_connections_per_ip_overrides)
         values["log_defaults"] = _log_defaults(values)
 
@@ -70,7 +84,29 @@ class BrokerConfig(ServerKeys, LogKeys, GroupKeys):
         values["advertised"] = {listener.name: listener for listener in advertised}
         values["inter_broker_listener"] = self._find_inter_broker_listener()
 
-    def _find_inter_broker_listener(self) -> Listener:
+    @property
+    def is_broker(self) -> bool:
+        return "broker" in self.process_roles
+
+    @property
+    def is_controller(self) -> bool:
+        return "controller" in self.process_roles
+
+    @property
+    def is_alone(self) -> bool:
+        """Returns whether the configuration names no other node: then a new node is a cluster by itself."""
+        voters = {voter.node_id for voter in self.quorum_voters}
+        own_ports = {listener.port for listener in self.controller_listeners}
+        others = [address for address in self.quorum_bootstrap if not self._is_own(address, own_ports)]
+        return self.is_controller and voters <= {self.node_id} and not others
+
+    def _is_own(self, address: Address, own_ports: set[int]) -> bool:
+        hosts = {listener.host for listener in (*self.controller_listeners, *self.advertised.values())}
+        return address.port in own_ports and address.host in (*_THIS_MACHINE, *hosts)
+
+    def _find_inter_broker_listener(self) -> Listener | None:
+        if not self.is_broker:
+            return None
         if not self.client_listeners:
             raise InvalidConfig("listeners has none for clients: every one is named in controller.listener.names")
         if self.inter_broker_listener_name is None:
@@ -101,13 +137,44 @@ class BrokerConfig(ServerKeys, LogKeys, GroupKeys):
         self._check_quorum()
 
     def _check_quorum(self) -> None:
-        if set(self.process_roles) != {"broker", "controller"}:
-            rule = "broker,controller; separate roles are not supported so far"
-            raise invalid_value("process.roles", ",".join(self.process_roles), rule)
-        voters = [_voter_id(voter) for voter in self.controller_quorum_voters]
-        if voters and voters != [self.node_id]:
-            rule = f"this node alone ({self.node_id}@host:port); only a single voter is supported so far"
-            raise invalid_value("controller.quorum.voters", ",".join(self.controller_quorum_voters), rule)
+        voters = [voter.node_id for voter in self.quorum_voters]
+        if len(set(voters)) < len(voters):
+            raise invalid_value("controller.quorum.voters", _text(self.controller_quorum_voters), "each id once")
+        if not self.is_broker and self.client_listeners:
+            rule = f"none but the controller's, {_text(self.controller_listener_names)}: this node is no broker"
+            raise invalid_value("listeners", _text(self.listeners), rule)
+        if not self.is_controller:
+            return self._check_broker_only(voters)
+        if voters and self.node_id not in voters:
+            rule = f"a list with this node ({self.node_id}@host:port), or process.roles=broker"
+            raise invalid_value("controller.quorum.voters", _text(self.controller_quorum_voters), rule)
+        if not self.is_alone:
+            self._check_controller_listener()
+
+    def _check_broker_only(self, voters: list[int]) -> None:
+        if not voters and not self.quorum_bootstrap:
+            raise InvalidConfig(
+                "process.roles is broker: say in controller.quorum.bootstrap.servers or controller.quorum.voters where "
+                "the controllers are"
+            )
+        if self.node_id in voters:
+            rule = f"a list without this node ({self.node_id}), or process.roles=broker,controller"
+            raise invalid_value("controller.quorum.voters", _text(self.controller_quorum_voters), rule)
+        if self.controller_listeners:
+            rule = f"none of {_text(self.controller_listener_names)}: this node is no controller"
+            raise invalid_value("listeners", _text(self.listeners), rule)
+
+    def _check_controller_listener(self) -> None:
+        names = _text(self.controller_listener_names)
+        if not self.controller_listeners:
+            rule = f"a list with one for the other controllers, as {names}://host:port"
+            raise invalid_value("listeners", _text(self.listeners), rule)
+        listener = self.controller_listeners[0]
+        if listener.host in ("", "0.0.0.0", "::") and listener.name not in self.advertised and not self.quorum_voters:
+            raise InvalidConfig(
+                f"{listener} listens on every interface: say in advertised.listeners at which address the other nodes "
+                f"reach it, as {listener.name}://host:{listener.port}"
+            )
 
 
 class BrokerProperties(NamedTuple):
@@ -157,12 +224,23 @@ def _parse_connection_overrides(text: str) -> dict[str, int]:
     return overrides
 
 
-def _voter_id(voter: str) -> int:
+def _parse_voter(voter: str) -> QuorumNode:
     node_id, at, address = voter.partition("@")
     host, _, port = address.rpartition(":")
     if not (at and node_id.isdecimal() and host and port.isdecimal()):
         raise invalid_value("controller.quorum.voters", voter, "a list of id@host:port")
-    return int(node_id)
+    return QuorumNode(int(node_id), Address(host.strip("[]"), int(port)))
+
+
+def _parse_bootstrap_server(server: str) -> Address:
+    host, _, port = server.rpartition(":")
+    if not (host and port.isdecimal()):
+        raise invalid_value("controller.quorum.bootstrap.servers", server, "a list of host:port")
+    return Address(host.strip("[]"), int(port))
+
+
+def _text(entries: Iterable[str]) -> str:
+    return ",".join(entries)
 
 
 def _log_defaults(values: Mapping[str, Any]) -> LogConfig:

@@ -8,7 +8,7 @@ from barnabas.base.config_def import ConfigKey, ConfigType, UpdateMode
 
 _BY_TYPE = {
     ConfigType.BOOLEAN: """
-        auto.leader.rebalance.enable controlled.shutdown.enable controller.quorum.auto.join.enable
+        auto.leader.rebalance.enable controlled.shutdown.enable
         follower.fetch.last.tiered.offset.enable remote.log.storage.system.enable
         sasl.oauthbearer.assertion.claim.jti.include ssl.allow.dn.changes ssl.allow.san.changes
         unstable.api.versions.enable unstable.feature.versions.enable
@@ -51,7 +51,7 @@ _BY_TYPE = {
         group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms group.streams.max.size
         group.streams.max.standby.replicas group.streams.min.assignment.interval.ms
         group.streams.min.heartbeat.interval.ms group.streams.min.session.timeout.ms
-        group.streams.num.standby.replicas group.streams.session.timeout.ms initial.broker.registration.timeout.ms
+        group.streams.num.standby.replicas group.streams.session.timeout.ms
         internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes
         kafka.metrics.polling.interval.secs log.cleaner.io.buffer.size log.cleaner.threads metrics.num.samples
         num.io.threads num.network.threads num.replica.alter.log.dirs.threads num.replica.fetchers

@@ -27,7 +27,7 @@ class IdentityKeys(Config):
         "process.roles",
         ("broker", "controller"),
         list_of("broker", "controller", minimum=1),
-        "The parts this process plays. A single broker plays both.",
+        "The parts this process plays: broker, controller, or both.",
     )
     log_dirs: tuple[str, ...] = string_list(
         "log.dirs", ("./data",), filled(1), "The directories that hold the logs; each should be on a disk of its own."
@@ -64,7 +64,7 @@ class ListenerKeys(Config):
         "controller.listener.names",
         ("CONTROLLER",),
         filled(1),
-        "The listeners that belong to the controller. They are not opened to clients, and a quorum of one opens none.",
+        "The listeners that belong to the controller: other nodes dial them, clients do not.",
     )
 
 
@@ -208,41 +208,50 @@ class QuorumKeys(Config):
         "The nodes of the metadata quorum, as id@host:port. Not set: this node alone.",
     )
     controller_quorum_bootstrap_servers: tuple[str, ...] = string_list(
-        "controller.quorum.bootstrap.servers", (), filled(), "Where to find the metadata quorum.", honoured=False
+        "controller.quorum.bootstrap.servers",
+        (),
+        filled(),
+        "Where to find the metadata quorum, as host:port; its log says who votes.",
+    )
+    controller_quorum_auto_join_enable: bool = boolean(
+        "controller.quorum.auto.join.enable",
+        False,
+        "Let a controller that does not vote join the voters by itself, where the log says who votes.",
     )
     controller_quorum_election_timeout_ms: int = int32(
         "controller.quorum.election.timeout.ms",
         1000,
         at_least(0),
         "How long a voter waits for a leader to be elected before it stands itself.",
-        honoured=False,
     )
     controller_quorum_election_backoff_max_ms: int = int32(
         "controller.quorum.election.backoff.max.ms",
         1000,
         at_least(0),
         "The longest a voter waits after a lost election.",
-        honoured=False,
     )
     controller_quorum_fetch_timeout_ms: int = int32(
         "controller.quorum.fetch.timeout.ms",
         2000,
         at_least(0),
         "How long a voter goes without a successful fetch before it calls an election.",
-        honoured=False,
     )
     controller_quorum_request_timeout_ms: int = int32(
         "controller.quorum.request.timeout.ms",
         2000,
         at_least(0),
         "How long a request inside the quorum may take.",
-        honoured=False,
     )
     broker_heartbeat_interval_ms: int = int32(
-        "broker.heartbeat.interval.ms", 2000, "How often a broker reports to the controller.", honoured=False
+        "broker.heartbeat.interval.ms", 2000, "How often a broker reports to the controller."
     )
     broker_session_timeout_ms: int = int32(
-        "broker.session.timeout.ms", 9000, "How long a broker may be silent before it is fenced.", honoured=False
+        "broker.session.timeout.ms", 9000, "How long a broker may be silent before it is fenced."
+    )
+    initial_broker_registration_timeout_ms: int = int32(
+        "initial.broker.registration.timeout.ms",
+        60_000,
+        "How long a start tries to register with the controller before it gives up.",
     )
 
 

@@ -76,8 +76,16 @@ class CoordinatorRuntime(Generic[M]):
             return failed(error)
 
     def run_on_each(self, decide: Decide[M, R]) -> list[Promise[R]]:
-        """Decides in every partition that this broker leads. Raises CoordinatorLoadInProgress if one is not loaded."""
-        return [self.shard(index).run(decide) for index in self._led()]
+        """Decides in every partition that this broker leads, but for those on a disk that has failed. Raises
+        CoordinatorLoadInProgress if one is not loaded."""
+        answers = []
+        for index in self._led():
+            try:
+                shard = self.shard(index)
+            except NotCoordinator:
+                continue
+            answers.append(shard.run(decide))
+        return answers
 
     def run_on_loaded(self, decide: Decide[M, None]) -> None:
         """Decides in every partition that is loaded. Nobody waits for the answers."""

@@ -13,6 +13,7 @@ from barnabas.broker.network.session import ListenerType
 from barnabas.protocol.api_keys import ApiKey
 
 ON_BROKERS = (ListenerType.BROKER,)
+ON_CONTROLLERS = (ListenerType.CONTROLLER,)
 EVERYWHERE = (ListenerType.BROKER, ListenerType.CONTROLLER)
 
 
@@ -80,7 +81,13 @@ HANDLERS = {
         flexible_since=9,
         authorize=(WRITE_TOPIC, WRITE_TRANSACTIONAL_ID),
     ),
-    ApiKey.FETCH: Handler("fetch", range(4, 19), flexible_since=12, authorize=(READ_TOPIC, CLUSTER_ACTION_CLUSTER)),
+    ApiKey.FETCH: Handler(
+        "fetch",
+        range(4, 19),
+        flexible_since=12,
+        listeners=EVERYWHERE,
+        authorize=(READ_TOPIC, CLUSTER_ACTION_CLUSTER),
+    ),
     ApiKey.LIST_OFFSETS: Handler("list_offsets", range(1, 12), flexible_since=6, authorize=(DESCRIBE_TOPIC,)),
     ApiKey.METADATA: Handler(
         "metadata",
@@ -224,6 +231,7 @@ HANDLERS = {
         "describe_cluster",
         range(0, 3),
         flexible_since=0,
+        listeners=EVERYWHERE,
         authorize=(DESCRIBE_CLUSTER,),
     ),
     ApiKey.DESCRIBE_PRODUCERS: Handler("describe_producers", range(0, 1), flexible_since=0, authorize=(READ_TOPIC,)),
@@ -250,5 +258,117 @@ HANDLERS = {
         range(0, 1),
         flexible_since=0,
         authorize=(DESCRIBE_TOPIC,),
+    ),
+    ApiKey.ELECT_LEADERS: Handler(
+        "elect_leaders",
+        range(0, 3),
+        flexible_since=2,
+        listeners=EVERYWHERE,
+        authorize=(ALTER_CLUSTER,),
+    ),
+    ApiKey.VOTE: Handler(
+        "vote",
+        range(0, 3),
+        flexible_since=0,
+        listeners=ON_CONTROLLERS,
+        authorize=(CLUSTER_ACTION_CLUSTER,),
+    ),
+    ApiKey.BEGIN_QUORUM_EPOCH: Handler(
+        "begin_quorum_epoch",
+        range(0, 2),
+        flexible_since=1,
+        listeners=ON_CONTROLLERS,
+        authorize=(CLUSTER_ACTION_CLUSTER,),
+    ),
+    ApiKey.END_QUORUM_EPOCH: Handler(
+        "end_quorum_epoch",
+        range(0, 2),
+        flexible_since=1,
+        listeners=ON_CONTROLLERS,
+        authorize=(CLUSTER_ACTION_CLUSTER,),
+    ),
+    ApiKey.DESCRIBE_QUORUM: Handler(
+        "describe_quorum",
+        range(0, 3),
+        flexible_since=0,
+        listeners=EVERYWHERE,
+        authorize=(DESCRIBE_CLUSTER,),
+    ),
+    ApiKey.UPDATE_FEATURES: Handler(
+        "update_features",
+        range(0, 3),
+        flexible_since=0,
+        listeners=EVERYWHERE,
+        authorize=(ALTER_CLUSTER,),
+    ),
+    ApiKey.ENVELOPE: Handler(
+        "envelope",
+        range(0, 1),
+        flexible_since=0,
+        listeners=ON_CONTROLLERS,
+        authorize=(CLUSTER_ACTION_CLUSTER,),
+    ),
+    ApiKey.FETCH_SNAPSHOT: Handler(
+        "fetch_snapshot",
+        range(0, 2),
+        flexible_since=0,
+        listeners=ON_CONTROLLERS,
+        authorize=(CLUSTER_ACTION_CLUSTER,),
+    ),
+    ApiKey.BROKER_REGISTRATION: Handler(
+        "broker_registration",
+        range(0, 5),
+        flexible_since=0,
+        listeners=ON_CONTROLLERS,
+        authorize=(CLUSTER_ACTION_CLUSTER,),
+    ),
+    ApiKey.BROKER_HEARTBEAT: Handler(
+        "broker_heartbeat",
+        range(0, 3),
+        flexible_since=0,
+        listeners=ON_CONTROLLERS,
+        authorize=(CLUSTER_ACTION_CLUSTER,),
+    ),
+    ApiKey.UNREGISTER_BROKER: Handler(
+        "unregister_broker",
+        range(0, 1),
+        flexible_since=0,
+        listeners=EVERYWHERE,
+        authorize=(ALTER_CLUSTER,),
+    ),
+    ApiKey.ALLOCATE_PRODUCER_IDS: Handler(
+        "allocate_producer_ids",
+        range(0, 1),
+        flexible_since=0,
+        listeners=ON_CONTROLLERS,
+        authorize=(CLUSTER_ACTION_CLUSTER,),
+    ),
+    ApiKey.CONTROLLER_REGISTRATION: Handler(
+        "controller_registration",
+        range(0, 1),
+        flexible_since=0,
+        listeners=ON_CONTROLLERS,
+        authorize=(CLUSTER_ACTION_CLUSTER,),
+    ),
+    ApiKey.ADD_RAFT_VOTER: Handler(
+        "add_raft_voter",
+        range(0, 2),
+        flexible_since=0,
+        listeners=EVERYWHERE,
+        authorize=(ALTER_CLUSTER,),
+    ),
+    ApiKey.REMOVE_RAFT_VOTER: Handler(
+        "remove_raft_voter",
+        range(0, 1),
+        flexible_since=0,
+        listeners=EVERYWHERE,
+        authorize=(ALTER_CLUSTER,),
+    ),
+    ApiKey.UPDATE_RAFT_VOTER: Handler(
+        "update_raft_voter",
+        range(0, 1),
+        flexible_since=0,
+        listeners=ON_CONTROLLERS,
+        authorize=(CLUSTER_ACTION_CLUSTER,),
     ),
 }

@@ -4,6 +4,7 @@ from typing import Any
 
 from barnabas.base.promise import Promise
 from barnabas.broker.config.alter import refusals
+from barnabas.broker.network.session import ListenerType
 from barnabas.broker.node import Node
 from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import KafkaError
@@ -21,8 +22,11 @@ def handle(node: Node, request: AlterConfigsRequest, context: RequestContext) ->
 
 
 def alter(node: Node, request: AlterRequest, context: RequestContext) -> AlterResponse | Promise[AlterResponse]:
-    """Answers either of the two requests: refuses what this broker must, and asks the controller about the rest."""
-    refused = refusals(alterations_of(request), node.image, node.config)
+    """Answers either of the two requests: refuses what this broker must, and asks the controller about the rest. What
+    another broker forwards to this node as the controller has been judged there."""
+    is_forwarded = context.listener_type is ListenerType.CONTROLLER
+    alterations = alterations_of(request)
+    refused = [None] * len(alterations) if is_forwarded else refusals(alterations, node.image, node.config)
     left: Any = [resource for resource, error in zip(request.resources, refused) if error is None]
     if not left:
         return response_to(request, refused)

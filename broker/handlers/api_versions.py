@@ -26,6 +26,8 @@ from barnabas.replication.controller.cluster_control import SUPPORTED_FEATURES
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _LOWEST_IS_0_SINCE = 4
+_KRAFT_VERSIONS = ("kraft.version", (0, 1))
+"""1: the log says who votes (KIP-853). It is a feature of the quorum, not of the brokers."""
 
 SERVED = {
     listener_type: [
@@ -51,13 +53,14 @@ def handle(node: Node, request: ApiVersionsRequest, context: RequestContext) -> 
         api_keys=SERVED[context.listener_type],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
-            for name, (lowest, highest) in SUPPORTED_FEATURES.items()
+            for name, (lowest, highest) in (*SUPPORTED_FEATURES.items(), _KRAFT_VERSIONS)
             if lowest > 0 or context.api_version >= _LOWEST_IS_0_SINCE
         ],
         finalized_features_epoch=image.end_offset - 1,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in image.features.items()
+            for name, level in (*image.features.items(), ("kraft.version", node.quorum.kraft_version))
+            if level
         ],
     )
 

@@ -29,9 +29,9 @@ def handle(node: Node, request: DeleteRecordsRequest, _context: RequestContext) 
 def _partition(node: Node, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=-1, error_code=0)
     try:
-        replica = node.replicas.partition(topic, asked.partition_index)
-        if topic in INTERNAL_TOPICS:
+        if topic in INTERNAL_TOPICS and node.image.partition(topic, asked.partition_index) is not None:
             raise KafkaError("an internal topic is not for clients to delete from", ErrorCode.INVALID_TOPIC_EXCEPTION)
+        replica = node.replicas.partition(topic, asked.partition_index)
         if "delete" not in replica.log.config.cleanup_policy:
             raise KafkaError("the topic's cleanup.policy does not delete", ErrorCode.POLICY_VIOLATION)
         result.low_watermark = replica.delete_records(asked.offset)

@@ -1,4 +1,4 @@
-"""DescribeProducers (61), version 0: who writes to a partition, and how far they are."""
+"""DescribeProducers (61), version 0: who writes to a partition, and how far they are. A follower knows it, too."""
 
 from barnabas.broker.node import Node
 from barnabas.broker.request_context import RequestContext
@@ -27,7 +27,7 @@ def handle(node: Node, request: DescribeProducersRequest, _context: RequestConte
 def _partition(node: Node, topic: str, index: int) -> PartitionResponse:
     try:
         check_topic_name(topic)
-        producers = node.replicas.partition(topic, index).log.active_producers()
+        producers = node.replicas.replica(topic, index).log.active_producers()
     except KafkaError as error:
         return PartitionResponse(
             partition_index=index, error_code=error.code, error_message=error.message, active_producers=()

@@ -1,5 +1,6 @@
 """DescribeTopicPartitions (75), version 0: topics page by page (KIP-966).
 
+A partition without a leader is described without an error, as by Kafka: its leader is -1.
 The lists of eligible leaders are never null, though the schema allows it: the Java admin client fails on null.
 """
 
@@ -7,6 +8,7 @@ from bisect import bisect_left
 
 from barnabas.broker.authorization import ALL_TOPIC_OPERATIONS
 from barnabas.broker.handlers.metadata import why_unknown
+from barnabas.broker.handlers.replica_states import ReplicaStates
 from barnabas.broker.node import Node
 from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import ErrorCode
@@ -18,11 +20,11 @@ from barnabas.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from barnabas.protocol.types import ZERO_UUID
-from barnabas.replication.metadata.image import INTERNAL_TOPICS, NO_LEADER, PartitionImage
+from barnabas.replication.metadata.image import INTERNAL_TOPICS, MetadataImage, PartitionImage
 
 
 def handle(
-    node: Node, request: DescribeTopicPartitionsRequest, _context: RequestContext
+    node: Node, request: DescribeTopicPartitionsRequest, context: RequestContext
 ) -> DescribeTopicPartitionsResponse:
     asked = {topic.name for topic in request.topics}
     cursor = request.cursor
@@ -32,13 +34,14 @@ def handle(
     start = bisect_left(names, cursor.topic_name) if cursor is not None else 0
     limit = min(max(request.response_partition_limit, 1), node.config.max_request_partition_size_limit)
     response = DescribeTopicPartitionsResponse(topics=[])
+    states = ReplicaStates(node.image, context.session.listener)
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names[start:]:
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         if limit <= 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
-        described = _topic(node, name, first, limit)
+        described = _topic(node.image, name, range(first, first + limit), states)
         topics.append(described)
         limit -= len(described.partitions)
         end = first + len(described.partitions)
@@ -49,32 +52,38 @@ def handle(
     return response
 
 
-def _topic(node: Node, name: str, first: int, limit: int) -> DescribeTopicPartitionsResponseTopic:
-    topic = node.image.topic(name)
+def _topic(
+    image: MetadataImage, name: str, indexes: range, states: ReplicaStates
+) -> DescribeTopicPartitionsResponseTopic:
+    topic = image.topic(name)
     if topic is None:
         return _unknown(name)
-    partitions = topic.partitions[first : first + limit]
     return DescribeTopicPartitionsResponseTopic(
         error_code=0,
         name=name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_partition(first + index, partition) for index, partition in enumerate(partitions)],
+        partitions=[
+            _partition(index, partition, states)
+            for index, partition in enumerate(topic.partitions[indexes.start : indexes.stop], indexes.start)
+        ],
         topic_authorized_operations=ALL_TOPIC_OPERATIONS,
     )
 
 
-def _partition(index: int, partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
+def _partition(
+    index: int, partition: PartitionImage, states: ReplicaStates
+) -> DescribeTopicPartitionsResponsePartition:
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else 0,
+        error_code=0,
         partition_index=index,
-        leader_id=partition.leader,
+        leader_id=states.leader(partition),
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.isr,
         eligible_leader_replicas=partition.eligible_leader_replicas,
         last_known_elr=partition.last_known_elr,
-        offline_replicas=partition.offline_replicas,
+        offline_replicas=states.offline(partition),
     )
 
 

@@ -8,6 +8,7 @@ v13 topic ids (KIP-516), v15 replica state in a tag, v16 leader endpoints, v17 a
   except for a topic that is not there: a client that asks for it again and again waits as if the topic were empty.
 - A consumer reads from the leader: rack ids change nothing until followers can be read. There are no followers so far:
   a fetch that claims to be one is refused.
+- Replica -2 is a tool that compares replicas: it reads any of them, up to the end of the log.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,8 +16,10 @@ from collections.abc import Iterable, Sequence
 from barnabas.base.environment import Timer
 from barnabas.base.promise import Promise
 from barnabas.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, Key, PartitionFetch
+from barnabas.broker.handlers.current_leader import described_partition
+from barnabas.broker.network.session import ListenerType
 from barnabas.broker.node import Node
-from barnabas.broker.partition import NO_EPOCH, Isolation, LeaderPartition
+from barnabas.broker.partition import NO_EPOCH, Isolation, LeaderPartition, Partition
 from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import (
     ErrorCode,
@@ -45,10 +48,14 @@ _NO_STORAGE_ERROR_UNTIL = 5
 _TOPIC_IDS_SINCE = 13
 _LEADERS_SINCE = 16
 _READ_COMMITTED = 1
+_CONSUMER = -1
+_DEBUGGING = -2
 _NOT_URGENT = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 def handle(node: Node, request: FetchRequest, context: RequestContext) -> FetchResponse | Promise[FetchResponse]:
+    if context.listener_type is ListenerType.CONTROLLER:
+        return node.quorum.driver.receive(request)  # another node follows the metadata
     try:
         session, asked = _session_of(node, request, context.api_version >= _TOPIC_IDS_SINCE)
     except KafkaError as error:
@@ -120,11 +127,14 @@ class _Fetch:
         self._request = request
         self._context = context
         self._uses_topic_ids = context.api_version >= _TOPIC_IDS_SINCE
-        self._replica_id = max(request.replica_id, request.replica_state.replica_id)
+        in_state = request.replica_state.replica_id
+        self._replica_id = in_state if request.replica_id == _CONSUMER else request.replica_id
         self._session = session
         self._asked = asked
         is_committed_only = request.isolation_level == _READ_COMMITTED
         self._isolation = Isolation.LAST_STABLE_OFFSET if is_committed_only else Isolation.HIGH_WATERMARK
+        if self._replica_id == _DEBUGGING:
+            self._isolation = Isolation.LOG_END
         self._max_bytes = min(request.max_bytes, node.config.fetch_max_bytes)
         self._partitions: list[tuple[LeaderPartition, PartitionFetch]] = []
         self._missing_bytes = 0
@@ -173,7 +183,9 @@ class _Fetch:
 
     def _read_partition(self, asked: PartitionFetch, max_bytes: int, *, at_least_one: bool) -> PartitionData:
         try:
-            partition = self._partition(asked.key)
+            if self._replica_id == _DEBUGGING:
+                return self._read_replica(asked, max_bytes, at_least_one=at_least_one)
+            partition = self._node.replicas.partition(self._name(asked.key), asked.key[1], asked.current_leader_epoch)
             if self._replica_id >= 0:
                 raise NotLeaderOrFollower(f"broker {self._replica_id} is no follower of {partition.topic_partition}")
             partition.check_leader_epoch(asked.current_leader_epoch)
@@ -186,8 +198,17 @@ class _Fetch:
         self._partitions.append((partition, asked))
         return data
 
-    def _partition(self, key: Key) -> LeaderPartition:
-        name, index = key
+    def _read_replica(self, asked: PartitionFetch, max_bytes: int, *, at_least_one: bool) -> PartitionData:
+        """Reads whatever is here. Only the leader knows when there is more, so nobody waits for a follower."""
+        replica = self._node.replicas.replica(self._name(asked.key), asked.key[1], asked.current_leader_epoch)
+        replica.check_leader_epoch(asked.current_leader_epoch)
+        records = replica.read(asked.fetch_offset, max_bytes, self._isolation, at_least_one=at_least_one)
+        if isinstance(replica, LeaderPartition):
+            self._partitions.append((replica, asked))
+        return self._data(replica, asked, records or b"", None)
+
+    def _name(self, key: Key) -> str:
+        name = key[0]
         if self._uses_topic_ids:
             assert isinstance(name, bytes)
             topic = self._node.image.topic_by_id(name)
@@ -197,7 +218,7 @@ class _Fetch:
                 self._session.topic_names[name] = topic.name
             name = topic.name
         assert isinstance(name, str)
-        return self._node.replicas.partition(name, index)
+        return name
 
     def _unknown(self, topic_id: Uuid) -> KafkaError:
         """Returns the error for an unknown id. A session knows the topic's name, which another may have by now."""
@@ -209,7 +230,7 @@ class _Fetch:
         return KafkaError(f"{name} was deleted and created again", ErrorCode.INCONSISTENT_TOPIC_ID)
 
     def _data(
-        self, partition: LeaderPartition, asked: PartitionFetch, records: object, diverging: EpochEndOffset | None
+        self, partition: Partition, asked: PartitionFetch, records: object, diverging: EpochEndOffset | None
     ) -> PartitionData:
         log = partition.log
         is_filtered = self._isolation is Isolation.LAST_STABLE_OFFSET and diverging is None
@@ -241,11 +262,9 @@ class _Fetch:
         return data
 
     def _current_leader(self, key: Key) -> LeaderIdAndEpoch:
-        image = self._node.image
-        topic = image.topic_by_id(key[0]) if isinstance(key[0], bytes) else image.topic(key[0])
-        if topic is None or not 0 <= key[1] < len(topic.partitions):
+        partition = described_partition(self._node.image, *key)
+        if partition is None:
             return LeaderIdAndEpoch()
-        partition = topic.partitions[key[1]]
         return LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
 
     # ---- waiting
@@ -322,6 +341,6 @@ def _diverging_epoch(partition: LeaderPartition, asked: PartitionFetch) -> Epoch
     return None
 
 
-def _aborted(partition: LeaderPartition, fetch_offset: int) -> list[AbortedTransaction]:
+def _aborted(partition: Partition, fetch_offset: int) -> list[AbortedTransaction]:
     found = partition.log.aborted_transactions(fetch_offset, partition.log.last_stable_offset)
     return [AbortedTransaction(producer_id=row.producer_id, first_offset=row.first_offset) for row in found]

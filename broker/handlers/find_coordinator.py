@@ -10,9 +10,10 @@ v1 transaction coordinators, v4 many keys in one request (KIP-699), v6 share gro
 from collections.abc import Sequence
 
 from barnabas.base.promise import Promise
+from barnabas.broker.handlers.auto_creation import create_topics
 from barnabas.broker.node import Node
 from barnabas.broker.request_context import RequestContext
-from barnabas.protocol.errors import ErrorCode, InvalidRequest, KafkaError, UnsupportedVersion
+from barnabas.protocol.errors import CoordinatorNotAvailable, ErrorCode, InvalidRequest, KafkaError, UnsupportedVersion
 from barnabas.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -39,12 +40,16 @@ def handle(
         return _found(node, keys, context)
 
     def created(errors: dict[str, ErrorCode]) -> FindCoordinatorResponse:
-        if (code := errors.get(GROUP_METADATA_TOPIC)) is None:
-            return _found(node, keys, context)
-        why = f"{GROUP_METADATA_TOPIC} could not be created: {code.name}"
-        return _refused(keys, KafkaError(why, ErrorCode.COORDINATOR_NOT_AVAILABLE), context)
+        code = errors.get(GROUP_METADATA_TOPIC)
+        if code is not None:
+            why = f"{GROUP_METADATA_TOPIC} could not be created: {code.name}"
+            return _refused(keys, CoordinatorNotAvailable(why), context)
+        if node.image.topic(GROUP_METADATA_TOPIC) is None:
+            why = f"{GROUP_METADATA_TOPIC} was created, but this broker does not know it so far"
+            return _refused(keys, CoordinatorNotAvailable(why), context)
+        return _found(node, keys, context)
 
-    return node.topic_creation.create([GROUP_METADATA_TOPIC]).map(created)
+    return create_topics(node, [GROUP_METADATA_TOPIC]).map(created)
 
 
 def _found(node: Node, keys: Sequence[str], context: RequestContext) -> FindCoordinatorResponse:
@@ -55,8 +60,7 @@ def _found(node: Node, keys: Sequence[str], context: RequestContext) -> FindCoor
     def coordinator(group_id: str) -> Coordinator:
         leader = topic.partitions[node.groups.partition_of(group_id)].leader
         if leader not in endpoints:
-            why = KafkaError("the coordinator of the group is down", ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            return _none(group_id, why)
+            return _none(group_id, CoordinatorNotAvailable("the coordinator of the group is down"))
         host, port = endpoints[leader]
         return Coordinator(key=group_id, node_id=leader, host=host, port=port)
 

@@ -1,8 +1,8 @@
 """Metadata (3), versions 0 to 13.
 
-v1 null for all topics (in v0 an empty list means all), v4 says whether unknown topics may be created, v5 offline
-replicas, v7 leader epochs, v8 to v10 authorized operations, v10 topic ids in the answer, v12 in the question too, v13
-an error code.
+v1 null for all topics (in v0 an empty list means all, and replicas that are offline are left out), v4 says whether
+unknown topics may be created, v5 offline replicas, v6 LISTENER_NOT_FOUND, v7 leader epochs, v8 to v10 authorized
+operations, v10 topic ids in the answer, v12 in the question too, v13 an error code.
 
 Kafka answers the first request for a topic that it creates with UNKNOWN_TOPIC_OR_PARTITION; the answer here waits for
 the topic. To a client, that looks like a broker that was quick.
@@ -16,6 +16,8 @@ from barnabas.broker.authorization import (
     ALL_TOPIC_OPERATIONS,
     OPERATIONS_NOT_ASKED_FOR,
 )
+from barnabas.broker.handlers.auto_creation import create_topics
+from barnabas.broker.handlers.replica_states import ReplicaStates
 from barnabas.broker.node import Node
 from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -29,8 +31,15 @@ from barnabas.protocol.messages.metadata import (
 )
 from barnabas.protocol.types import ZERO_UUID
 from barnabas.replication.controller.topic_names import check_topic_name
-from barnabas.replication.metadata.image import GROUP_METADATA_TOPIC, INTERNAL_TOPICS, NO_LEADER, TopicImage
+from barnabas.replication.metadata.image import (
+    GROUP_METADATA_TOPIC,
+    INTERNAL_TOPICS,
+    NO_LEADER,
+    PartitionImage,
+    TopicImage,
+)
 
+_LISTENER_NOT_FOUND_SINCE = 6
 _TOPIC_IDS_SINCE = 12
 _NOT_CREATED = INTERNAL_TOPICS - {GROUP_METADATA_TOPIC}
 """Only one of the internal topics is served so far: the others would be created as if they were a client's."""
@@ -40,16 +49,20 @@ def handle(
     node: Node, request: MetadataRequest, context: RequestContext
 ) -> MetadataResponse | Promise[MetadataResponse]:
     if _wants_all(request, context.api_version):
-        topics = [_found(topic, request) for topic in node.image.topics.values()]
+        states = ReplicaStates(node.image, context.session.listener)
+        topics = [_found(topic, request, states, context.api_version) for topic in node.image.topics.values()]
         return _response(node, request, context, topics)
     if any(_is_malformed(topic, context.api_version) for topic in request.topics or ()):
         return _malformed(request)
     asked = _asked(request)
     missing = _to_create(node, request, asked)
     if not missing:
-        return _response(node, request, context, _topics(node, request, asked, {}))
-    created = node.topic_creation.create(missing)
-    return created.map(lambda errors: _response(node, request, context, _topics(node, request, asked, errors)))
+        return _response(node, request, context, _topics(node, request, context, asked, {}))
+
+    def answer(errors: dict[str, ErrorCode]) -> MetadataResponse:
+        return _response(node, request, context, _topics(node, request, context, asked, errors))
+
+    return create_topics(node, missing).map(answer)
 
 
 def _wants_all(request: MetadataRequest, api_version: int) -> bool:
@@ -76,16 +89,21 @@ def _to_create(node: Node, request: MetadataRequest, asked: Iterable[MetadataReq
 
 
 def _topics(
-    node: Node, request: MetadataRequest, topics: Iterable[MetadataRequestTopic], errors: dict[str, ErrorCode]
+    node: Node,
+    request: MetadataRequest,
+    context: RequestContext,
+    topics: Iterable[MetadataRequestTopic],
+    errors: dict[str, ErrorCode],
 ) -> Iterable[MetadataResponseTopic]:
+    states = ReplicaStates(node.image, context.session.listener)
     for asked in topics:
         if asked.topic_id != ZERO_UUID:
             topic = node.image.topic_by_id(asked.topic_id)
-            yield _found(topic, request) if topic else _unknown_id(asked)
+            yield _found(topic, request, states, context.api_version) if topic else _unknown_id(asked)
         elif asked.name is None:
             yield _unknown_id(asked)
         elif (topic := node.image.topic(asked.name)) is not None:
-            yield _found(topic, request)
+            yield _found(topic, request, states, context.api_version)
         else:
             yield _refused(asked.name, errors.get(asked.name) or why_unknown(asked.name), request)
 
@@ -128,26 +146,40 @@ def _operations(request: MetadataRequest) -> int:
     return ALL_TOPIC_OPERATIONS if request.include_topic_authorized_operations else OPERATIONS_NOT_ASKED_FOR
 
 
-def _found(topic: TopicImage, request: MetadataRequest) -> MetadataResponseTopic:
+def _found(
+    topic: TopicImage, request: MetadataRequest, states: ReplicaStates, api_version: int
+) -> MetadataResponseTopic:
+    partitions = [_partition(index, partition, states, api_version) for index, partition in enumerate(topic.partitions)]
     return MetadataResponseTopic(
         error_code=0,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[
-            MetadataResponsePartition(
-                error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else 0,
-                partition_index=index,
-                leader_id=partition.leader,
-                leader_epoch=partition.leader_epoch,
-                replica_nodes=partition.replicas,
-                isr_nodes=partition.isr,
-                offline_replicas=partition.offline_replicas,
-            )
-            for index, partition in enumerate(topic.partitions)
-        ],
+        partitions=partitions,
         topic_authorized_operations=_operations(request),
     )
+
+
+def _partition(
+    index: int, partition: PartitionImage, states: ReplicaStates, api_version: int
+) -> MetadataResponsePartition:
+    described = MetadataResponsePartition(
+        error_code=0,
+        partition_index=index,
+        leader_id=states.leader(partition),
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=partition.replicas,
+        isr_nodes=partition.isr,
+        offline_replicas=states.offline(partition),
+    )
+    if api_version == 0:  # its clients know no offline replicas: they are left out
+        described.replica_nodes, described.isr_nodes = states.online(partition.replicas), states.online(partition.isr)
+        if len(described.replica_nodes) < len(partition.replicas) or len(described.isr_nodes) < len(partition.isr):
+            described.error_code = ErrorCode.REPLICA_NOT_AVAILABLE
+    if described.leader_id == NO_LEADER:
+        is_listener_missing = partition.leader in states.registered and api_version >= _LISTENER_NOT_FOUND_SINCE
+        described.error_code = ErrorCode.LISTENER_NOT_FOUND if is_listener_missing else ErrorCode.LEADER_NOT_AVAILABLE
+    return described
 
 
 def _response(

@@ -26,7 +26,7 @@ def handle(node: Node, request: OffsetForLeaderEpochRequest, _context: RequestCo
 
 def _partition(node: Node, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        replica = node.replicas.partition(topic, asked.partition)
+        replica = node.replicas.partition(topic, asked.partition, asked.current_leader_epoch)
         replica.check_leader_epoch(asked.current_leader_epoch)
     except KafkaError as error:
         return EpochEndOffset(error_code=error.code, partition=asked.partition)

@@ -1,6 +1,7 @@
 """Produce (0), versions 3 to 13; 0 to 2 are advertised and refused when sent, as Kafka does (KAFKA-18659).
 
-v5 log start offset, v7 zstd, v8 record errors, v10 the current leader with NOT_LEADER_OR_FOLLOWER, v13 topic ids.
+v5 log start offset, v7 zstd, v8 record errors, v10 the current leader and its address with NOT_LEADER_OR_FOLLOWER
+(KIP-951), v13 topic ids.
 
 - acks=0 gets no reply; if anything failed the connection is closed: there is no other way to let that client know.
 - A reply waits until every partition's append is durable under its topic's policy and, with acks=-1, committed; or for
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 
 from barnabas.base.promise import Promise
 from barnabas.broker.distinct_partitions import distinct_partitions
+from barnabas.broker.handlers.current_leader import name_leaders
 from barnabas.broker.handlers.produce_acknowledgement import Waiting, when_acknowledged
 from barnabas.broker.node import Node
 from barnabas.broker.request_context import RequestContext
@@ -42,7 +44,6 @@ from barnabas.protocol.errors import (
 )
 from barnabas.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -74,7 +75,13 @@ def handle(
         _check_nothing_failed(response)
         return None
     if reply.waiting:
-        return when_acknowledged(node.clock, reply.waiting, response, request)
+        acknowledged = when_acknowledged(node.clock, reply.waiting, response, request)
+        return acknowledged.map(lambda answered: _with_leaders(node, answered, context))
+    return _with_leaders(node, response, context) if reply.is_led_elsewhere else response
+
+
+def _with_leaders(node: Node, response: ProduceResponse, context: RequestContext) -> ProduceResponse:
+    name_leaders(node, context.session, context.api_version, response)
     return response
 
 
@@ -113,7 +120,10 @@ def _refusal_of_all(request: ProduceRequest) -> KafkaError | None:
 class _Reply:
     """One Produce while it is being answered."""
 
-    __slots__ = ("acks", "api_version", "may_write_internal", "node", "refusal", "transactional_id", "waiting")
+    __slots__ = (
+        "acks", "api_version", "is_led_elsewhere", "may_write_internal", "node", "refusal", "transactional_id",
+        "waiting",
+    )  # fmt: skip
 
     def __init__(self, node: Node, request: ProduceRequest, context: RequestContext) -> None:
         self.node = node
@@ -122,6 +132,8 @@ class _Reply:
         self.api_version = context.api_version
         self.may_write_internal = context.client_id == _ADMIN_CLIENT
         self.refusal: KafkaError | None = None
+        self.is_led_elsewhere = False
+        """Whether a partition of the request is led by another broker, of which the answer tells."""
         self.waiting: list[Waiting] = []
 
     def topic(self, topic: TopicProduceData) -> TopicProduceResponse:
@@ -133,21 +145,21 @@ class _Reply:
 
     def append(self, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
         if self.refusal is not None:
-            return self._refused(topic, data.index, self.refusal)
+            return self._refused(data.index, self.refusal)
         try:
             name = self._name(topic)
-            partition = self.node.replicas.partition(name, data.index)
-            if name in INTERNAL_TOPICS and not self.may_write_internal:
+            if name in INTERNAL_TOPICS and not self.may_write_internal and self.node.image.partition(name, data.index):
                 raise KafkaError(f"{name} is written by the broker only", ErrorCode.INVALID_TOPIC_EXCEPTION)
+            partition = self.node.replicas.partition(name, data.index)
             batch = self._one_batch(data)
             if self.acks not in _ACKS:
                 raise KafkaError(f"acks={self.acks}; it must be -1, 0 or 1", ErrorCode.INVALID_REQUIRED_ACKS)
         except KafkaError as error:
-            return self._refused(topic, data.index, error)
+            return self._refused(data.index, error)
         try:
             info = partition.append(batch, now_ms=self.node.clock.now_ms())
         except KafkaError as error:
-            refused = self._refused(topic, data.index, error)
+            refused = self._refused(data.index, error)
             if not isinstance(error, _WITHOUT_LOG_START_OFFSET):
                 refused.log_start_offset = partition.log.log_start_offset
             return refused
@@ -195,7 +207,7 @@ class _Reply:
         """Raises KafkaError: nothing could end the transaction so far, and an endless one hides all that follows."""
         raise KafkaError(f"{self.transactional_id} has no transaction under way", ErrorCode.INVALID_TXN_STATE)
 
-    def _refused(self, topic: TopicProduceData, index: int, error: KafkaError) -> PartitionProduceResponse:
+    def _refused(self, index: int, error: KafkaError) -> PartitionProduceResponse:
         refused = PartitionProduceResponse(
             index=index, error_code=error.code, base_offset=-1, error_message=error.message or None
         )
@@ -204,8 +216,7 @@ class _Reply:
                 BatchIndexAndErrorMessage(batch_index=record.batch_index, batch_index_error_message=record.message)
                 for record in error.record_errors
             ]
-        if isinstance(error, NotLeaderOrFollower) and (image := self.node.image.partition(self._name(topic), index)):
-            refused.current_leader = LeaderIdAndEpoch(leader_id=image.leader, leader_epoch=image.leader_epoch)
+        self.is_led_elsewhere |= isinstance(error, NotLeaderOrFollower)
         return refused
 
 

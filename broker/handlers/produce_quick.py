@@ -14,6 +14,7 @@ from typing import Any
 
 from barnabas.base.environment import Timer
 from barnabas.base.promise import Promise
+from barnabas.broker.handlers.current_leader import name_leaders
 from barnabas.broker.handlers.produce_acknowledgement import fail, too_late_error
 from barnabas.broker.network.reply_queue import Frame, Reply
 from barnabas.broker.network.session import Session
@@ -58,21 +59,23 @@ Topic = str | Uuid
 """The name of a topic or, since version 13, its id."""
 Found = tuple[int, int, Any, int, memoryview]
 """Acks, timeout, topic, index, batch."""
+Asked = tuple[Session, int, int]
+"""Who asked, in which version, and under which correlation id."""
 Template = tuple[Struct, int, bytes, bytes]
 """The layout of a reply, its size, and the bytes before and after its numbers."""
 
 
 class QuickProduce:
-    __slots__ = ("_node", "_now_ms", "_partition", "_templates", "clock")
+    __slots__ = ("_now_ms", "_partition", "_templates", "clock", "node")
 
     def __init__(self, node: Node) -> None:
-        self._node = node
+        self.node = node
         self._partition = node.replicas.partition
         self.clock = node.clock
         self._now_ms = node.clock.now_ms
         self._templates: dict[tuple[Topic, int], Template] = {}
 
-    def __call__(self, frame: memoryview, _session: Session) -> Promise[Reply] | Reply:
+    def __call__(self, frame: memoryview, session: Session) -> Promise[Reply] | Reply:
         """Answers a frame that begins as a Produce does; returns None if the frame must go the general way."""
         try:
             _, version, correlation_id, length = _unpack_header(frame)
@@ -85,7 +88,7 @@ class QuickProduce:
             acks, timeout_ms, topic, index, batch = found
             if batch[ATTRIBUTES_LOW_BYTE_AT] & _TRANSACTIONAL_OR_CONTROL:
                 return None
-            name = topic if version < _TOPIC_IDS_SINCE else self._node.image.topics_by_id[topic].name
+            name = topic if version < _TOPIC_IDS_SINCE else self.node.image.topics_by_id[topic].name
             if (acks != 1 and acks != -1) or name in INTERNAL_TOPICS:
                 return None
             partition = self._partition(name, index)
@@ -94,12 +97,12 @@ class QuickProduce:
         try:
             info = partition.append(batch, self._now_ms())
         except KafkaStorageError as error:
-            return _refused(topic, index, error, version, correlation_id)
+            return encode_response(_refusal(topic, index, error), version, correlation_id)
         except (KafkaError, ProtocolError):
             return None
         if partition.is_acknowledged(info, acks):
             return self.reply(topic, index, info, version, correlation_id)
-        acknowledgement = _Acknowledgement(self, partition, info, version, correlation_id)
+        acknowledgement = _Acknowledgement(self, partition, info, (session, version, correlation_id))
         acknowledgement.wait(acks, timeout_ms)
         return acknowledgement
 
@@ -126,22 +129,20 @@ class QuickProduce:
 class _Acknowledgement(Promise[Reply]):
     """The reply to an append that is not acknowledged at once. It has no closures: they cost as much as an append."""
 
-    __slots__ = ("_correlation_id", "_info", "_partition", "_quick", "_timer", "_version")
+    __slots__ = ("_asked", "_info", "_partition", "_quick", "_timer")
 
     def __init__(
         self,
         quick: QuickProduce,
         partition: LeaderPartition,
         info: AppendInfo,
-        version: int,
-        correlation_id: int,
+        asked: Asked,
     ) -> None:
         super().__init__()
         self._quick = quick
         self._partition = partition
         self._info = info
-        self._version = version
-        self._correlation_id = correlation_id
+        self._asked = asked
         self._timer: Timer
 
     def wait(self, acks: int, timeout_ms: int) -> None:
@@ -153,8 +154,9 @@ class _Acknowledgement(Promise[Reply]):
             return  # it was too late
         self._timer.cancel()
         if appended.error is None:
+            _, version, correlation_id = self._asked
             index = self._partition.topic_partition.partition
-            self.resolve(self._quick.reply(self._topic, index, self._info, self._version, self._correlation_id))
+            self.resolve(self._quick.reply(self._topic, index, self._info, version, correlation_id))
         else:
             self._refuse(appended.error)
 
@@ -164,14 +166,16 @@ class _Acknowledgement(Promise[Reply]):
 
     def _refuse(self, error: Exception) -> None:
         assert isinstance(error, KafkaError), f"{error!r} is nothing that a client can be answered"
-        index = self._partition.topic_partition.partition
-        self.resolve(_refused(self._topic, index, error, self._version, self._correlation_id))
+        session, version, correlation_id = self._asked
+        response = _refusal(self._topic, self._partition.topic_partition.partition, error)
+        name_leaders(self._quick.node, session, version, response)
+        self.resolve(encode_response(response, version, correlation_id))
 
     @property
     def _topic(self) -> Topic:
         """Returns the topic as the response names it: by its id since version 13."""
         partition = self._partition
-        return partition.topic_partition.topic if self._version < _TOPIC_IDS_SINCE else partition.topic_id
+        return partition.topic_partition.topic if self._asked[1] < _TOPIC_IDS_SINCE else partition.topic_id
 
 
 def _find(frame: memoryview, position: int) -> Found | None:
@@ -216,10 +220,10 @@ _FINDERS = {
 }
 
 
-def _refused(topic: Topic, index: int, error: KafkaError, version: int, correlation_id: int) -> Frame:
+def _refusal(topic: Topic, index: int, error: KafkaError) -> ProduceResponse:
     response = _response(topic, index, 0, -1, -1, -1)
     fail(response.responses[0].partition_responses[0], error)
-    return encode_response(response, version, correlation_id)
+    return response
 
 
 def _response(

@@ -1,6 +1,7 @@
 """The listeners of a broker and the connections they bring: how many there may be, and how long one may be silent."""
 
 from collections import Counter
+from collections.abc import Iterable
 from functools import partial
 
 from barnabas.base.environment import Environment, Timer
@@ -22,10 +23,15 @@ class CannotListen(KafkaError):
 
 
 class Acceptor:
-    """Every listener of a broker and every connection they accepted."""
+    """Some listeners of a node, those for clients or those of the controller, and every connection they accepted."""
 
-    def __init__(self, config: BrokerConfig, environment: Environment, buffers: Buffers) -> None:
+    def __init__(
+        self, config: BrokerConfig, environment: Environment, buffers: Buffers, *, is_limited: bool = True
+    ) -> None:
+        """`is_limited`: how many connections there may be, and how long one may be silent, is limited. Between nodes it
+        is not: a connection that ends means that a node is dead."""
         self.config = config
+        self._is_limited = is_limited
         self._network = environment.network
         self._clock = environment.clock
         self._report = environment.report
@@ -39,15 +45,15 @@ class Acceptor:
 
     # ---- listening
 
-    def bind(self) -> list[Listener]:
-        """Takes the addresses of all client listeners; returns them with the ports that they really have."""
+    def bind(self, listeners: Iterable[Listener]) -> list[Listener]:
+        """Takes the addresses of these listeners; returns them with the ports that they really have."""
         config = self.config
         options = SocketOptions(
             backlog=max(config.socket_listen_backlog_size, _BACKLOG_MIN),
             receive_buffer_bytes=config.socket_receive_buffer_bytes,
             send_buffer_bytes=config.socket_send_buffer_bytes,
         )
-        for listener in config.client_listeners:
+        for listener in listeners:
             try:
                 server = self._network.bind(listener.host, listener.port, options)
             except OSError as error:
@@ -84,6 +90,8 @@ class Acceptor:
 
     def _why_refused(self, address: str) -> str | None:
         config = self.config
+        if not self._is_limited:
+            return None
         if len(self._idle_timers) >= config.max_connections:
             return f"there are {len(self._idle_timers)} already (max.connections)"
         limit = config.connections_per_ip_overrides.get(address, config.max_connections_per_ip)
@@ -96,7 +104,7 @@ class Acceptor:
     @property
     def _max_idle_ms(self) -> int:
         limit_ms = self.config.connections_max_idle_ms
-        return limit_ms if limit_ms >= 0 else _NEVER_MS
+        return limit_ms if limit_ms >= 0 and self._is_limited else _NEVER_MS
 
     def _check_idle(self, connection: Connection) -> None:
         idle_ms = self._clock.now_ms() - connection.last_active_ms

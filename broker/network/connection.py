@@ -119,10 +119,15 @@ class Connection:
         except OSError:
             count = 0
         if not count:
-            return self.close()
+            return self._hang_up()
         reader.fill(count)
         self._handle_frames()
         self._clock.expects_more = count < SMALL_FRAME_BYTES
+
+    def _hang_up(self) -> None:
+        self.close()
+        if self.session.on_hangup is not None:
+            self.session.on_hangup()
 
     def _handle_frames(self) -> None:
         """Handles every whole frame while the client keeps up. Their replies leave at the end of the turn."""

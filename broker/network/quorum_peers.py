@@ -1,32 +1,18 @@
-"""The other nodes of the metadata quorum: a client for each, at the address where the quorum says that it is."""
+"""The other nodes of the metadata quorum: a client for each, at the address where the quorum says that it is.
 
-from typing import Any
+A node that is alone imports none of what it takes to talk to others.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 from barnabas.base.environment import Environment
 from barnabas.base.network import Address as NetworkAddress
 from barnabas.base.promise import Promise, failed
 from barnabas.broker.network.buffers import Buffers
-from barnabas.broker.network.peer_client import PeerClient, PeerSettings, PeerUnavailable
-from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from barnabas.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
-from barnabas.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
-from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
-from barnabas.protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
-from barnabas.protocol.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
-from barnabas.protocol.messages.vote import VoteRequest, VoteResponse
 from barnabas.replication.quorum.voters import Address
 
-_RESPONSES: dict[type, type] = {
-    ApiVersionsRequest: ApiVersionsResponse,
-    BeginQuorumEpochRequest: BeginQuorumEpochResponse,
-    EndQuorumEpochRequest: EndQuorumEpochResponse,
-    FetchRequest: FetchResponse,
-    FetchSnapshotRequest: FetchSnapshotResponse,
-    UpdateRaftVoterRequest: UpdateRaftVoterResponse,
-    VoteRequest: VoteResponse,
-}
-_SETTINGS = PeerSettings(reconnect_backoff_ms=20, reconnect_backoff_max_ms=500, connection_setup_timeout_ms=2_000)
-"""The quorum itself pauses between requests to a node that does not answer: this is as short as its first pause."""
+if TYPE_CHECKING:
+    from barnabas.broker.network.peer_client import PeerClient
 
 
 class QuorumPeers:
@@ -39,23 +25,34 @@ class QuorumPeers:
     def send(self, node_id: int, address: Address | None, request: Any, *, timeout_ms: int) -> Promise[Any]:
         """Returns a promise of the response. It fails if the connection breaks, cannot be made, or is silent for so
         long."""
+        from barnabas.broker.network.forwarding import response_class_of
+        from barnabas.broker.network.peer_client import PeerUnavailable
+
         if address is None:
             return failed(PeerUnavailable(f"nobody knows where node {node_id} is", was_sent=False))
-        return self._client(node_id, address).send(request, _RESPONSES[type(request)], timeout_ms=timeout_ms)
+        return self._client(node_id, address).send(request, response_class_of(request), timeout_ms=timeout_ms)
 
     def is_refused(self, error: Exception) -> bool:
         """Returns whether an error of `send` says that nobody listens at the peer's address."""
+        from barnabas.broker.network.peer_client import PeerUnavailable
+
         return isinstance(error, PeerUnavailable) and error.is_refused
 
-    def _client(self, node_id: int, address: Address) -> PeerClient:
+    def _client(self, node_id: int, address: Address) -> "PeerClient":
+        from barnabas.broker.network.peer_client import PeerClient, PeerSettings
+
         target = NetworkAddress(address.host, address.port)
         client = self._clients.get(node_id)
         if client is not None and client.address != target:
             client.close()  # it has moved
             client = None
         if client is None:
+            # The quorum itself pauses between requests to a node that does not answer: this is as short as its first.
+            settings = PeerSettings(
+                reconnect_backoff_ms=20, reconnect_backoff_max_ms=500, connection_setup_timeout_ms=2_000
+            )
             client = self._clients[node_id] = PeerClient(
-                target, self._environment, self._buffers, client_id=self._client_id, settings=_SETTINGS
+                target, self._environment, self._buffers, client_id=self._client_id, settings=settings
             )
         return client
 

@@ -1,5 +1,6 @@
 """A client's session on one connection: the listener, both addresses, and the principal."""
 
+from collections.abc import Callable
 from enum import IntEnum
 
 from barnabas.base.principal import ANONYMOUS, Principal
@@ -17,7 +18,7 @@ class ListenerType(IntEnum):
 class Session:
     """What every request of a connection has in common. Authentication will set the principal."""
 
-    __slots__ = ("listener", "local", "peer", "principal")
+    __slots__ = ("listener", "local", "on_hangup", "peer", "principal")
 
     def __init__(self, *, listener: str, local: tuple[str, int], peer: tuple[str, int]) -> None:
         self.listener = listener
@@ -26,3 +27,5 @@ class Session:
         """The address that the client dialled."""
         self.peer = peer
         self.principal: Principal = ANONYMOUS
+        self.on_hangup: Callable[[], None] | None = None
+        """Called when the other side ends the connection, never when this one does."""

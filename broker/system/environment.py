@@ -23,9 +23,12 @@ class System(NamedTuple):
     workers: ThreadWorkers
 
 
-def system_environment(report: Report, *, system_time: Time | None = None, is_alone: bool = False) -> System:
-    """Builds the environment. `is_alone`: nobody else uses Python in this process."""
-    spins = is_alone and (os.cpu_count() or 1) > 1  # on one core the client could not run meanwhile
+def system_environment(
+    report: Report, *, system_time: Time | None = None, is_alone: bool = False, local_brokers: int = 1
+) -> System:
+    """Builds the environment. `is_alone`: nobody else uses Python in this process. `local_brokers`: how many such
+    processes share the cores of the machine."""
+    spins = is_alone and (os.cpu_count() or 1) >= 2 * local_brokers  # else it keeps a client or a broker from running
     loop = Loop(partial(report_bug, report), system_time=system_time or time, spins=spins)
     workers = ThreadWorkers(loop)
     environment = Environment(

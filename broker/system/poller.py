@@ -31,6 +31,10 @@ class SelectorPoller:
     def poll(self, timeout: float | None) -> list[tuple[Callback, int]]:
         return [(key.data, events) for key, events in self._selector.select(timeout)]
 
+    def fileno(self) -> int:
+        """Returns a descriptor that is ready when one of those in here is."""
+        return self._selector.fileno()
+
     def close(self) -> None:
         self._selector.close()
 
@@ -55,6 +59,10 @@ class EpollPoller:
     def poll(self, timeout: float | None) -> list[tuple[Callback, int]]:
         callbacks = self._callbacks
         return [(callbacks[fd], _EVENTS_OF.get(events, READ | WRITE)) for fd, events in self._epoll.poll(timeout)]
+
+    def fileno(self) -> int:
+        """Returns a descriptor that is ready when one of those in here is."""
+        return self._epoll.fileno()
 
     def close(self) -> None:
         self._epoll.close()

@@ -9,6 +9,7 @@
 import errno
 import os
 import socket
+import struct
 from collections.abc import Callable, Sequence
 
 from barnabas.base.environment import Report, Workers
@@ -19,6 +20,7 @@ from barnabas.broker.system.descriptors import connections_below
 from barnabas.broker.system.loop import Loop
 
 _MSG_MORE = getattr(socket, "MSG_MORE", 0)
+_DO_NOT_LINGER = struct.pack("ii", 1, 0)
 _ACCEPTED_PER_EVENT = 64
 _RETRY_MS = 100
 _REPORT_EVERY_MS = 1_000
@@ -69,6 +71,13 @@ class SocketTransport:
             self._loop.unregister(self._fd)
             self._events = 0
         self._socket.close()
+
+    def reset(self) -> None:
+        """Closes the connection as the system does for a process that died: nothing more is sent, and the peer hears of
+        it at once."""
+        if self._socket.fileno() >= 0:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DO_NOT_LINGER)
+        self.close()
 
 
 class SocketServer:

@@ -36,11 +36,12 @@ def produce(request: Request) -> Answer:
 
 
 def wait_until_sent(producer: KafkaProducer) -> None:
-    """With acks=0 version 2 queues the bytes and forgets them until something else is sent: here, Metadata."""
-    producer._metadata.request_update()
-    producer._sender.wakeup()
-    connections = producer._sender._client._conns.values()
-    while any(connection._send_buffer or connection._protocol.bytes_to_send for connection in connections):
+    """With acks=0 version 2 queues the bytes and forgets them until something else is sent: here, Metadata, to any of
+    the brokers."""
+    connections = producer._sender._client._conns
+    while any(connection._send_buffer or connection._protocol.bytes_to_send for connection in [*connections.values()]):
+        producer._metadata.request_update()
+        producer._sender.wakeup()
         time.sleep(0.01)
 
 

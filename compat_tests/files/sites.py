@@ -27,7 +27,7 @@ class Site:
         self.folder.mkdir(exist_ok=True)
         with BROKERS[self.name](self.folder, self.settings) as broker:
             yield broker
-            broker.process.send_signal(stop)
+            broker.send_signal(stop)
             broker.process.wait(timeout=30)
 
     def copy(self, folder: Path) -> "Site":

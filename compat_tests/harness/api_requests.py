@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from compat_tests.differential.batches import Batch
 
 NONE, UNKNOWN_TOPIC, UNKNOWN_MEMBER, SECURITY_DISABLED, GROUP_NOT_FOUND, MEMBER_ID_REQUIRED = 0, 3, 25, 54, 69, 79
+ELECTION_NOT_NEEDED, BROKER_ID_NOT_REGISTERED, INCONSISTENT_CLUSTER_ID = 84, 102, 104
 TOPIC_RESOURCE = 2
 ANY_ACL = {"ResourceTypeFilter": 1, "PatternTypeFilter": 1, "Operation": 1, "PermissionType": 1}
 
@@ -142,6 +143,26 @@ def create_acls(place: Place, version: int) -> dict[str, Any]:
     return {"Creations": [{**resource, "Principal": "User:u", "Host": "*", "Operation": 3, "PermissionType": 3}]}
 
 
+def elect_leaders(place: Place, version: int) -> dict[str, Any]:
+    return {"TopicPartitions": [{"Topic": place.topic, "Partitions": [0]}], "TimeoutMs": 10_000}
+
+
+def describe_quorum(place: Place, version: int) -> dict[str, Any]:
+    return {"Topics": [{"TopicName": "__cluster_metadata", "Partitions": [{"PartitionIndex": 0}]}]}
+
+
+def update_features(place: Place, version: int) -> dict[str, Any]:
+    return {"timeoutMs": 10_000, "FeatureUpdates": [{"Feature": "group.version", "MaxVersionLevel": 1}]}
+
+
+def remove_raft_voter(place: Place, version: int) -> dict[str, Any]:
+    return {"ClusterId": "another", "VoterId": 7}
+
+
+def add_raft_voter(place: Place, version: int) -> dict[str, Any]:
+    return {**remove_raft_voter(place, version), "TimeoutMs": 10_000}
+
+
 REQUESTS = {
     "Produce": Asked(produce),
     "Fetch": Asked(fetch),
@@ -179,6 +200,12 @@ REQUESTS = {
     "ConsumerGroupHeartbeat": Asked(consumer_group_heartbeat),
     "ConsumerGroupDescribe": Asked(lambda place, _: {"GroupIds": ["nobody"]}, frozenset({GROUP_NOT_FOUND})),
     "ListConfigResources": Asked(lambda place, _: {}),
+    "ElectLeaders": Asked(elect_leaders, frozenset({NONE, ELECTION_NOT_NEEDED})),
+    "DescribeQuorum": Asked(describe_quorum),
+    "UpdateFeatures": Asked(update_features),
+    "UnregisterBroker": Asked(lambda place, _: {"BrokerId": 7}, frozenset({BROKER_ID_NOT_REGISTERED})),
+    "AddRaftVoter": Asked(add_raft_voter, frozenset({INCONSISTENT_CLUSTER_ID})),
+    "RemoveRaftVoter": Asked(remove_raft_voter, frozenset({INCONSISTENT_CLUSTER_ID})),
     "DescribeTopicPartitions": Asked(lambda place, _: {"Topics": [{"Name": place.topic}]}),
 }
 

@@ -41,16 +41,10 @@ NOT_SERVED = (
     ),
     NotServed("Client quotas", "not served yet: there are none", ("AlterClientQuotas",)),
     NotServed(
-        "Elections and reassignments",
+        "Reassignments",
         "not served yet: a partition has one replica",
-        ("ElectLeaders", "AlterPartitionReassignments", "AlterReplicaLogDirs"),
+        ("AlterPartitionReassignments", "AlterReplicaLogDirs"),
         ("eligible.leader.replicas.version",),
-    ),
-    NotServed(
-        "The quorum and its brokers",
-        "not served yet: the quorum is one broker",
-        ("DescribeQuorum", "AddRaftVoter", "RemoveRaftVoter", "UnregisterBroker", "UpdateFeatures"),
-        ("kraft.version",),
     ),
     NotServed(
         "Client telemetry",

@@ -50,8 +50,7 @@ def test_batches_are_compressed(spark: Spark, new_topic: NewTopic, restartable: 
         topic=topic.name,
         **{"kafka.compression.type": compression},
     )
-    segment = restartable.broker.data_dir / f"{topic.name}-0" / f"{0:020}.log"
-    assert compressions_in(segment.read_bytes()) == {compression}
+    assert compressions_in(restartable.broker.first_segment(topic.name)) == {compression}
     values = [row.value for row in spark.read(subscribe=topic.name)]
     assert values == topic.values(3) == [b"Barnabas " * 1000] * 3
 

@@ -35,33 +35,32 @@ CONFIGS = of(
     ),
 )
 
+# The voter of that Kafka is configured, which is level 0 of kraft.version, and ours, alone, listens to no other.
+FEATURE_LEVELS = r"Epoch: \d+|(?<=kraft\.version).*(?=Epoch)"
+# How far it is and since when, who leads and where; what there is to tell, and of whom, is the same.
+QUORUM_STATUS = (
+    r"(?<=LeaderId: )\d+|(?<=LeaderEpoch: )\d+|(?<=HighWatermark: )\d+|(?<=MaxFollowerLag: )\d+"
+    r"|(?<=MaxFollowerLagTimeMs: )-?\d+|(?<=CONTROLLER://)[\w.:]+|(?<=\"directoryId\": \")[^\"]+"
+)
+
 CLUSTER = (
     *of("BrokerApiVersionsCommand", ask("", "what a client of the same version can use")),
     *of(
         "ClusterTool",
         ask("cluster-id", "who are we"),
         rarely("list-endpoints", "where are we"),
-        ask("unregister --id 7", "a broker leaves", not_served="UnregisterBroker"),
+        wrong("unregister --id 7", "a broker that never was"),
     ),
     *of(
         "FeatureCommand",
-        ask("describe", "which features are in use", varies=r"Epoch: \d+"),
-        ask("upgrade --feature group.version=1", "one changes", not_served="UpdateFeatures"),
+        ask("describe", "which features are in use", varies=FEATURE_LEVELS),
+        ask("upgrade --feature group.version=1", "one stays"),
+        wrong("upgrade --feature group.version=99", "further than the broker goes"),
     ),
     *of(
         "MetadataQuorumCommand",
-        ask(
-            "describe --status",
-            "who leads the quorum",
-            not_served="DescribeQuorum",
-            varies=r"(?<=HighWatermark: )\d+|(?<=CONTROLLER://)[\d.:]+",
-        ),
-        rarely("describe --replication", "who follows", not_served="DescribeQuorum", varies=r"\d+(?= 0 <time>)"),
-        rarely(
-            "remove-controller --controller-id 7 --controller-directory-id AAAAAAAAAAAAAAAAAAAAAQ",
-            "a voter leaves",
-            not_served="RemoveRaftVoter",
-        ),
+        ask("describe --status", "who leads the quorum", varies=rf"(?<=CurrentVoters: ).*|{QUORUM_STATUS}"),
+        rarely("describe --replication", "who follows", varies=r"\S{22} \d+(?= 0 <time>)"),
     ),
 )
 
@@ -69,12 +68,8 @@ FROM_FILE = "--reassignment-json-file {files}/moves.json"
 REPLICAS = (
     *of(
         "LeaderElectionCommand",
-        ask(
-            "--election-type preferred --path-to-json-file {files}/election.json",
-            "an election",
-            not_served="ElectLeaders",
-        ),
-        rarely("--election-type preferred --all-topic-partitions", "many", not_served="ElectLeaders"),
+        ask("--election-type preferred --path-to-json-file {files}/election.json", "an election"),
+        rarely("--election-type preferred --all-topic-partitions", "many"),
     ),
     *of(
         "reassign.ReassignPartitionsCommand",

@@ -10,13 +10,13 @@ from typing import NamedTuple
 from compat_tests.brokers import JVM_OPTIONS, KAFKA_LIBS, Broker, close_pipes, end, kafka_tool
 from compat_tests.harness.driver import Driver
 from compat_tests.harness.not_served import APIS_NOT_SERVED, FEATURES_NOT_SERVED, SINCE_KAFKA_4_4
-from compat_tests.tools.invocation import Invocation
+from compat_tests.tools.invocation import Invocation, ask, of
 
 # In this order: a pattern, and what stands for everything that matches.
 OWN = (
     (r"(?m)^\s+at .*\(.*\)\n|^\s+\.\.\. \d+ more\n", ""),  # where in the tool an exception was thrown
     (r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "<uuid>"),
-    (r"(?<=TopicId: )\S{22}|(?<=Cluster ID: )\S{22}", "<id>"),
+    (r"(?<=TopicId: )\S{22}|(?:(?<=Cluster ID: )|(?<=ClusterId: ))\s*\S{22}", "<id>"),
     (r"\b1[6-9]\d{11}\b|\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*", "<time>"),
     (r"(?m)^ *barnabas\..*\n", ""),  # settings that only one of them has, by their names
     (r"[ \t]+", " "),  # columns are as wide as what is in them
@@ -27,13 +27,21 @@ SECONDS = 60
 
 # What tools say, if it is not which API is missing.
 IN_OTHER_WORDS = {
-    "UnregisterBroker": "The target cluster does not support the broker unregistration API",
     "DescribeTransactions": "FindCoordinator request .*type=TRANSACTION.* failed due to an unexpected error",
     "AddPartitionsToTxn": "this broker coordinates no transactions",
 }
 
+# With this feature, which Barnabas does not have, Kafka writes a default down for all brokers, and shows it everywhere.
+WITHOUT_ELIGIBLE_REPLICAS = (
+    *of("FeatureCommand", ask("downgrade --feature eligible.leader.replicas.version=0", "")),
+    *of(
+        "kafka.admin.ConfigCommand",
+        ask("--alter --entity-type brokers --entity-default --delete-config min.insync.replicas", ""),
+    ),
+)
+
 # A broker that fails a request says why in words of its own; what went wrong is in the exception.
-WORDS = r"(?<=Exception: ).*|(?<=Error while executing topic command : ).*"
+WORDS = r"(?<=Exception: ).*|(?<=Error while executing topic command : ).*|(?<=had an error: ).*"
 
 
 class Said(NamedTuple):
@@ -60,7 +68,7 @@ class Side:
         arguments = shlex.split(
             invocation.command_line.format(
                 bootstrap=self.broker.bootstrap,
-                data=self.broker.data_dir,
+                data=self.broker.data_dirs[0],
                 files=self.files,
                 topic_id=self.topic_id,
             )
@@ -83,8 +91,10 @@ class Side:
         )
 
     def _normal(self, text: str, invocation: Invocation) -> str:
-        text = text.replace(str(self.broker.data_dir), "<data>")
-        text = re.sub(rf"\b{self.broker.port}\b", "<port>", text)  # and not inside another number
+        for data_dir in self.broker.data_dirs:
+            text = text.replace(str(data_dir), "<data>")
+        for port in self.broker.ports:
+            text = re.sub(rf"\b{port}\b", "<port>", text)  # and not inside another number
         for pattern, name in OWN:
             text = re.sub(pattern, name, text)
         if invocation.fails:

@@ -16,6 +16,11 @@ class ControllerRequestContext(NamedTuple):
 
     api_version: int
     principal: Principal = ANONYMOUS
+    client_id: str | None = None
+    client_host: str = ""
+    """The address of the client that sent the request; empty for a request of a broker itself."""
+    may_forward: bool = True
+    """Whether another node may be asked. What comes in on a controller's listener was meant for this node."""
 
 
 class ControllerChannel(Protocol):

@@ -1,7 +1,9 @@
 """The controller's decisions: a request and an image in, records and a response out.
 
-Nothing is changed here, and nothing is waited for. The image must include every record appended so far, committed or
+No record is written here, and nothing is waited for. The image must include every record appended so far, committed or
 not, or two requests could both create one topic. `DECISIONS` says which function decides on which request.
+The sessions of the brokers are all that a decision changes: they are in no record, and only the active controller has
+them. They begin when it becomes active, and are cleared when it no longer is.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,7 +11,7 @@ from typing import Any
 
 from barnabas.base.environment import Random
 from barnabas.protocol.api_keys import ApiKey
-from barnabas.replication.controller import cluster_control
+from barnabas.replication.controller.broker_sessions import BrokerSessions
 from barnabas.replication.controller.channel import ControllerRequestContext
 from barnabas.replication.controller.decision import Decision
 from barnabas.replication.controller.settings import ControllerSettings, Deciding
@@ -19,15 +21,34 @@ Decide = Callable[[Any, MetadataImage, Deciding], Decision[Any]]
 
 
 class Controller:
-    __slots__ = ("_random", "settings")
+    __slots__ = ("_random", "sessions", "settings")
 
     def __init__(self, settings: ControllerSettings, random: Random) -> None:
         self.settings = settings
+        self.sessions = BrokerSessions(settings.broker_session_timeout_ms)
         self._random = random
 
-    def decide(self, request: Any, context: ControllerRequestContext, image: MetadataImage) -> Decision[Any]:
-        """Raises KafkaError if the request is refused as a whole."""
-        return DECISIONS[request.__api_key__](request, image, Deciding(self.settings, self._random, context))
+    def decide(
+        self, request: Any, context: ControllerRequestContext, image: MetadataImage, *, now_ms: int
+    ) -> Decision[Any]:
+        """Raises KafkaError if the request is refused as a whole. `now_ms` is monotonic."""
+        deciding = Deciding(self.settings, self._random, context, self.sessions, now_ms)
+        return DECISIONS[request.__api_key__](request, image, deciding)
+
+    def next_fencing(self, image: MetadataImage, *, now_ms: int) -> Decision[None] | None:
+        """Returns the records that fence one broker whose session has ended; None if there is no such broker.
+
+        It is one at a time so that the next sees the effect: call this again, with the image after these records, until
+        it returns None. If the records cannot be written, the same broker's turn comes again a little later."""
+        for broker_id in self.sessions.expired(now_ms=now_ms):
+            broker = image.brokers.get(broker_id)
+            if broker is None or broker.fenced:
+                self.sessions.forget(broker_id)
+            elif self.sessions.attempt_fencing(broker_id, now_ms=now_ms):
+                from barnabas.replication.controller.brokers.fencing import fence_records  # most brokers stay alive
+
+                return Decision(fence_records(broker_id, image, self.settings), None)
+        return None
 
 
 def _imported(module: str, function: str) -> Decide:
@@ -44,10 +65,14 @@ def _imported(module: str, function: str) -> Decide:
 DECISIONS: Mapping[int, Decide] = {
     ApiKey.ALLOCATE_PRODUCER_IDS: _imported("producer_id_control", "allocate_producer_ids"),
     ApiKey.ALTER_CONFIGS: _imported("configuration_control", "alter_configs"),
-    ApiKey.BROKER_HEARTBEAT: lambda request, image, _: cluster_control.broker_heartbeat(request, image),
-    ApiKey.BROKER_REGISTRATION: lambda request, image, _: cluster_control.register_broker(request, image),
+    ApiKey.BROKER_HEARTBEAT: _imported("brokers.heartbeat_control", "broker_heartbeat"),
+    ApiKey.BROKER_REGISTRATION: _imported("brokers.registration_control", "register_broker"),
+    ApiKey.CONTROLLER_REGISTRATION: _imported("brokers.membership_control", "register_controller"),
     ApiKey.CREATE_PARTITIONS: _imported("topic_control", "create_partitions"),
     ApiKey.CREATE_TOPICS: _imported("topic_control", "create_topics"),
     ApiKey.DELETE_TOPICS: _imported("topic_control", "delete_topics"),
+    ApiKey.ELECT_LEADERS: _imported("leader_control", "elect_leaders"),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _imported("configuration_control", "alter_configs"),
+    ApiKey.UNREGISTER_BROKER: _imported("brokers.membership_control", "unregister_broker"),
+    ApiKey.UPDATE_FEATURES: _imported("feature_control", "update_features"),
 }

@@ -1,43 +1,54 @@
-"""The controller at work: takes requests, has them decided, appends the records and answers when they are committed.
+"""The controller of a node: its part in the quorum and, while it leads, the requests that it decides.
 
 Rules:
-- Only the leader of the quorum decides, on everything that is appended, committed or not: otherwise two requests could
-  both create one topic.
+- Only the leader of the quorum decides, and only once a record of its own epoch is committed: then it has seen all that
+  any leader before it has committed. It is *active* from then on.
+- It decides on everything that is appended, committed or not: otherwise two requests could both create one topic.
 - Answers leave in the order of the log, each after its image was published. A response that needs no records still
   waits for the records before it, because it follows from what they say.
-- A leader that resigns answers NOT_CONTROLLER to all who wait, whatever becomes of their records. Those are in the log:
-  the next leader commits them or has them cut off.
-- Each leadership begins with a LeaderChange, the first batch of a new epoch.
+- A leader that leads no more answers NOT_CONTROLLER to all who wait, whatever becomes of their records. Those are in
+  the log: the next leader commits them or has them cut off.
 - A full disk refuses an append and nothing has happened. Any other failure of the disk is final: no more decisions.
+A node that is not a voter has one as well: it follows the log, and is never active.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from barnabas.base.environment import Environment
+from barnabas.base.environment import Environment, Timer
 from barnabas.base.promise import Promise, failed
+from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
 from barnabas.replication.controller.channel import ControllerRequestContext
 from barnabas.replication.controller.cluster_control import bootstrap_records
 from barnabas.replication.controller.controller import Controller
 from barnabas.replication.controller.decision import refused
-from barnabas.replication.metadata.batches import BATCH_BYTES_MAX, QuorumVoter, leader_change_batch
-from barnabas.replication.metadata.commit_rule import UNKNOWN, CommitRule
+from barnabas.replication.metadata.batches import BATCH_BYTES_MAX
 from barnabas.replication.metadata.image import MetadataImage
-from barnabas.replication.metadata.image_delta import MetadataDelta
-from barnabas.replication.metadata.loader import MetadataLoader
 from barnabas.replication.metadata.log import MetadataLog
-from barnabas.replication.metadata.snapshots import SnapshotId, latest_image, remove_parts
-from barnabas.replication.metadata.snapshotter import SNAPSHOTS_KEPT, SnapshotSettings, Snapshotter
+from barnabas.replication.metadata.snapshotter import SnapshotSettings, Snapshotter
+from barnabas.replication.quorum.driver import QuorumDriver
+from barnabas.replication.quorum.opening import ConfiguredVoters, open_quorum
+from barnabas.replication.quorum.settings import Identity, QuorumConfig
 from barnabas.storage.log import Log
+
+if TYPE_CHECKING:
+    from barnabas.replication.quorum.interfaces import Peers
+
+NOT_ACTIVE = -1
+_LATE_MS = 1_000
+"""A timer that is so late says that this process did not run, rather than that others are silent."""
+_ABOUT_THE_QUORUM = frozenset((ApiKey.ADD_RAFT_VOTER, ApiKey.DESCRIBE_QUORUM, ApiKey.REMOVE_RAFT_VOTER))
+"""What the quorum itself answers, where others ask its leader."""
 
 
 class QuorumSettings(NamedTuple):
-    node_id: int
-    cluster_id: str
-    voters: tuple[QuorumVoter, ...]
+    me: Identity
+    voters: ConfiguredVoters
+    """Those that the configuration names; what is on the disk counts more."""
+    quorum: QuorumConfig = QuorumConfig()
     snapshots: SnapshotSettings = SnapshotSettings()
     batch_bytes_max: int = BATCH_BYTES_MAX
 
@@ -54,86 +65,90 @@ class QuorumController:
         self,
         log: Log,
         settings: QuorumSettings,
+        peers: "Peers",
         environment: Environment,
         controller: Controller,
         on_failure: Callable[[BaseException], None],
     ) -> None:
-        """Loads what is on the disk; writes nothing before `become_leader`. `on_failure` is called when the metadata
-        cannot be made durable: no broker can go on after that."""
-        self._settings = settings
-        self._environment = environment
+        """Loads what is on the disk; writes nothing before `start`. `on_failure` is called when the metadata cannot be
+        made durable: no broker can go on after that."""
+        self._clock = environment.clock
+        self._report = environment.report
         self._controller = controller
         self._on_failure = on_failure
+        self._node_id = settings.me.key.node_id
         self.log = MetadataLog(log, batch_bytes_max=settings.batch_bytes_max)
-        self.loader = self._loaded()
+        opened = open_quorum(self.log, settings.voters, settings.me.cluster_id, environment)
+        self.loader = opened.loader
+        self.driver = QuorumDriver(settings.me, settings.quorum, opened, peers, environment, self)
         self.snapshotter = Snapshotter(
-            self.log, self.loader, environment, settings.snapshots, self, self.loader.image.end_offset
+            self.log, self.loader, environment, settings.snapshots, self.driver, self.loader.image.end_offset
         )
         self._answers: deque[_Answer] = deque()
-        self._commit_rule: CommitRule | None = None
-        """The rule of this node's leadership; None while it does not lead."""
-        self.epoch = -1
-        """The leader epoch of its latest leadership."""
+        self._on_change: list[Callable[[], None]] = []
+        self._fencing: Timer | None = None
+        self._activated_epoch = NOT_ACTIVE
         self.failure: Exception | None = None
         """Set for good when records were appended that may never have reached the disk."""
-        self._recover()
 
-    def _loaded(self) -> MetadataLoader:
-        files, path = self._environment.files, self.log.path
-        remove_parts(files, path)
-        return MetadataLoader(latest_image(files, path, self._settings.cluster_id, self._environment.report))
-
-    def _recover(self) -> None:
-        """Replays the log after the snapshot. With a single voter all that is found there counts as committed."""
-        assert len(self._settings.voters) == 1, "with more voters the leader says what is committed"
-        loader = self.loader
-        loader.load(self.log.batches_from(loader.image.end_offset))
-        if loader.in_transaction:
-            self.log.found_open_transaction()
-        loader.publish_next(self.log.log_end_offset)
-        loader.forget_controller()
-
-    # ---- snapshots
-
-    def voters_at(self, end_offset: int) -> Sequence[QuorumVoter]:
-        return self._settings.voters
-
-    def on_snapshots(self, kept: Sequence[SnapshotId]) -> None:
-        """Deletes the log before the older snapshot: should the newer one be lost, that one and the log serve."""
-        if len(kept) == SNAPSHOTS_KEPT:
-            self.log.delete_before(kept[0].end_offset)
+    def start(self) -> Promise[None]:
+        """Joins the quorum. Returns a promise that is kept when requests of other nodes can be received."""
+        return self.driver.start()
 
     # ---- leadership
 
     @property
-    def is_leader(self) -> bool:
-        return self._commit_rule is not None
+    def active_epoch(self) -> int:
+        """Returns the epoch in which this node decides; -1 while it does not. A leader that is deposed decides no more
+        from that moment on, also while its disk is still taking note."""
+        core = self.driver.core
+        return self._activated_epoch if core.is_leader and core.epoch == self._activated_epoch else NOT_ACTIVE
 
-    def become_leader(self) -> Promise[None]:
-        """Begins a new epoch; returns a promise that is kept when that is committed. Requests need not wait for it:
-        their records come after it in the log."""
-        assert not self.is_leader, "this node leads already"
-        loader, settings, now_ms = self.loader, self._settings, self._environment.clock.now_ms()
-        image = loader.appended_image
-        self.epoch = max(image.epoch, self.log.latest_epoch, 0) + 1
-        try:
-            self.log.pad_to(image.end_offset, epoch=image.epoch, now_ms=now_ms, report=self._environment.report)
-            start_offset = self.log.log_end_offset
-            change = leader_change_batch(settings.node_id, settings.voters, now_ms=now_ms)
-            self.log.append_batch(change, epoch=self.epoch, now_ms=now_ms)
-            self.log.abort_open_transaction(epoch=self.epoch, now_ms=now_ms)
-        except KafkaError as error:
-            return failed(error)
-        self._commit_rule = CommitRule((voter.node_id for voter in settings.voters), start_offset)
-        leads = self._appended(loader.replayed(()), now_ms)
-        if not image.features:
+    @property
+    def is_active(self) -> bool:
+        return self.active_epoch != NOT_ACTIVE
+
+    @property
+    def kraft_version(self) -> int:
+        return self.driver.core.replica.history.kraft_version
+
+    def on_change(self, heard: Callable[[], None]) -> None:
+        """Calls `heard` whenever another node leads, or this one has become active."""
+        self._on_change.append(heard)
+
+    def on_leader_change(self, leader_id: int | None, epoch: int) -> None:
+        if self._activated_epoch != NOT_ACTIVE and (leader_id, epoch) != (self._node_id, self._activated_epoch):
+            self._deactivate()
+        if leader_id is not None and leader_id != self._node_id:
+            self._report.info(f"the controller is node {leader_id}, epoch {epoch}", controller=leader_id, epoch=epoch)
+        self._tell_change()
+
+    def _activate(self) -> None:
+        self._activated_epoch = self.driver.core.epoch
+        if self.loader.in_transaction:
+            self.driver.abort_transaction()
+        if not self.loader.appended_image.features:
             self.append(bootstrap_records())
-        return leads
+        image = self.loader.appended_image
+        # The broker of this process registers again after each start, and does not wait for its own last session.
+        others = [broker for broker in image.brokers.values() if broker.broker_id != self._node_id]
+        unfenced = [broker.broker_id for broker in others if not broker.fenced]
+        self._controller.sessions.begin(unfenced, now_ms=self._clock.monotonic_ms())
+        self._check_sessions_later()
+        if len(self.driver.core.replica.voters) > 1:
+            epoch = self.active_epoch
+            self._report.info(f"this node is the controller, epoch {epoch}", controller=self._node_id, epoch=epoch)
+        self._tell_change()
 
-    def resign(self) -> None:
-        """Stops leading: nothing more is decided here, and nothing that was decided is answered as done."""
-        self._commit_rule = None
+    def _deactivate(self) -> None:
+        self._activated_epoch = NOT_ACTIVE
+        self._controller.sessions.clear()
+        self._cancel_fencing()
         self._fail_answers(not_controller())
+
+    def _tell_change(self) -> None:
+        for heard in self._on_change:
+            heard()
 
     # ---- requests
 
@@ -141,38 +156,35 @@ class QuorumController:
         """Decides on a request; returns a promise of its response, kept when the response is true."""
         if self.failure is not None:
             return failed(self.failure)
-        if not self.is_leader:
+        if not self.is_active:
             return failed(not_controller())
+        if request.__api_key__ in _ABOUT_THE_QUORUM:
+            return self.driver.receive(request)
+        now_ms = self._clock.monotonic_ms()
         try:
-            decision = self._controller.decide(request, context, self.loader.appended_image)
+            decision = self._controller.decide(request, context, self.loader.appended_image, now_ms=now_ms)
         except KafkaError as error:
             return failed(error)
+        self._check_sessions_later()
         return self.append(decision.records).map(lambda _: decision.response)
 
     def append(self, records: Sequence[MetadataRecord]) -> Promise[None]:
         """Appends all records or none; returns a promise that is kept when they are committed and published."""
         if self.failure is not None:
             return failed(self.failure)
-        if not self.is_leader:
+        if not self.is_active:
             return failed(not_controller())
         if not records:
             return self._answer_at(self.loader.appended_image.end_offset)
-        delta = self.loader.replayed(records)  # first: what cannot be replayed must not be in the log
-        now_ms = self._environment.clock.now_ms()
         try:
-            self.log.append(records, epoch=self.epoch, now_ms=now_ms)
+            end_offset = self.driver.append(records)
         except KafkaError as error:
             return failed(error)
-        return self._appended(delta, now_ms)
-
-    def _appended(self, delta: MetadataDelta, now_ms: int) -> Promise[None]:
-        end_offset, epoch, node_id = self.log.log_end_offset, self.epoch, self._settings.node_id
-        self.loader.append(delta, end_offset=end_offset, epoch=epoch, now_ms=now_ms, controller_id=node_id)
-        answer = self._answer_at(end_offset)
-        self.log.flush().when_done(lambda flushed: self._flushed(flushed, epoch))
-        return answer
+        return self._answer_at(end_offset)
 
     def _answer_at(self, end_offset: int) -> Promise[None]:
+        if self.failure is not None:
+            return failed(self.failure)
         promise: Promise[None] = Promise()
         if end_offset <= self.loader.image.end_offset:
             promise.resolve(None)
@@ -180,27 +192,64 @@ class QuorumController:
             self._answers.append(_Answer(end_offset, promise))
         return promise
 
+    # ---- sessions of brokers
+
+    def end_session(self, broker_id: int) -> None:
+        """Fences a broker now: its process is known to be dead."""
+        if self.is_active:
+            self._controller.sessions.end(broker_id)
+            self._check_sessions()
+
+    def _check_sessions_later(self) -> None:
+        """Keeps one timer, for the session that ends first. One that was prolonged is looked at again in its time."""
+        due_ms = self._controller.sessions.next_deadline_ms()
+        if due_ms is not None and self._fencing is None:
+            now_ms = self._clock.monotonic_ms()
+            due_ms = max(due_ms, now_ms)
+            self._fencing = self._clock.call_later(due_ms - now_ms, self._check_sessions_at, due_ms)
+
+    def _check_sessions_at(self, due_ms: int) -> None:
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - due_ms > _LATE_MS:
+            self._controller.sessions.renew(now_ms=now_ms)
+        self._check_sessions()
+
+    def _check_sessions(self) -> None:
+        self._cancel_fencing()
+        while self.is_active:
+            now_ms = self._clock.monotonic_ms()
+            decision = self._controller.next_fencing(self.loader.appended_image, now_ms=now_ms)
+            if decision is None:
+                break
+            self.append(decision.records)
+        self._check_sessions_later()
+
+    def _cancel_fencing(self) -> None:
+        if self._fencing is not None:
+            self._fencing.cancel()
+            self._fencing = None
+
     # ---- commit
 
-    def _flushed(self, flushed: Promise[int], epoch: int) -> None:
-        if flushed.error is not None:
-            self._fail(flushed.error)
-        elif self._commit_rule is not None and self.epoch == epoch:
-            high_watermark = self._commit_rule.durable(self._settings.node_id, flushed.value)
-            if high_watermark != UNKNOWN:
-                self._commit(high_watermark)
-
-    def _commit(self, high_watermark: int) -> None:
-        self.log.advance_high_watermark(high_watermark)
+    def on_commit(self, high_watermark: int) -> None:
         while (image := self.loader.publish_next(high_watermark)) is not None:
             self._answer(image)
+        core = self.driver.core
+        if core.is_leader and not self.is_active and self.loader.image.epoch == core.epoch:
+            self._clock.call_soon(self._activate_in_turn, core.epoch)
         self.snapshotter.schedule()
+
+    def _activate_in_turn(self, epoch: int) -> None:
+        """Activates after the quorum has done what it was about to do: from now on it is asked to append."""
+        core = self.driver.core
+        if core.is_leader and core.epoch == epoch and not self.is_active and self.failure is None:
+            self._activate()
 
     def _answer(self, image: MetadataImage) -> None:
         while self._answers and self._answers[0].end_offset <= image.end_offset:
             self._answers.popleft().promise.resolve(None)
 
-    def _fail(self, error: Exception) -> None:
+    def on_failure(self, error: Exception) -> None:
         """Ends all decisions: the appended image holds records that may never have reached the disk."""
         if self.failure is None:
             self.failure = error
@@ -215,6 +264,8 @@ class QuorumController:
 
     def close(self) -> None:
         """Leaves no timer behind. The log itself is closed by the manager of all logs."""
+        self.driver.close()
+        self._cancel_fencing()
         self.snapshotter.close()
 
 

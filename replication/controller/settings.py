@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas.base.environment import Random
+from barnabas.replication.controller.broker_sessions import BrokerSessions
 from barnabas.replication.controller.channel import ControllerRequestContext
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ class ControllerSettings(NamedTuple):
     """Returns what CreateTopics answers about the configuration of a topic that sets these values."""
     defaults: TopicDefaults = TopicDefaults()
     delete_topic_enable: bool = True
+    unclean_leader_election_enable: bool = False
+    """Whether a replica that is not in sync may lead, of topics that do not say so themselves."""
+    broker_session_timeout_ms: int = 9_000
 
 
 class Deciding(NamedTuple):
@@ -51,3 +55,5 @@ class Deciding(NamedTuple):
     settings: ControllerSettings
     random: Random
     context: ControllerRequestContext
+    sessions: BrokerSessions
+    now_ms: int

@@ -66,7 +66,7 @@ Replicas = Sequence[int]
 def create_topics(
     request: CreateTopicsRequest, image: MetadataImage, deciding: Deciding
 ) -> Decision[CreateTopicsResponse]:
-    settings, random, _ = deciding
+    settings, random = deciding.settings, deciding.random
     defaults = settings.defaults
     records: list[MetadataRecord] = []
     results: list[CreatableTopicResult] = []

@@ -12,7 +12,7 @@ Rules:
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from barnabas.protocol.stored.metadata_records import PartitionRecord, RegisterBrokerRecord
+from barnabas.protocol.stored.metadata_records import PartitionRecord, RegisterBrokerRecord, RegisterControllerRecord
 from barnabas.protocol.types import Uuid
 from barnabas.replication.metadata.persistent_map import PersistentMap
 
@@ -43,11 +43,6 @@ class PartitionImage(NamedTuple):
     directories: tuple[Uuid, ...] = ()
     eligible_leader_replicas: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
-
-    @property
-    def offline_replicas(self) -> tuple[int, ...]:
-        """Returns none so far: replicas cannot fail one by one."""
-        return ()
 
 
 class TopicImage(NamedTuple):
@@ -89,6 +84,15 @@ class BrokerImage(NamedTuple):
         return not self.fenced and not self.in_controlled_shutdown
 
 
+class ControllerImage(NamedTuple):
+    controller_id: int
+    incarnation_id: Uuid
+    endpoints: Mapping[str, Endpoint]
+    """The endpoints by listener name."""
+    features: Mapping[str, tuple[int, int]]
+    """The lowest and the highest version of each feature that the controller supports."""
+
+
 class ProducerIdsImage(NamedTuple):
     broker_id: int = -1
     broker_epoch: int = -1
@@ -110,6 +114,8 @@ class MetadataImage(NamedTuple):
     topics_by_metric_name: PersistentMap[str, tuple[str, ...]]
     """The names with a `.` or a `_`, by their name in a metric, where the two characters are the same."""
     brokers: Mapping[int, BrokerImage]
+    controllers: Mapping[int, ControllerImage]
+    """The controllers that have registered: each does at its start. There is no record that removes one."""
     configs: PersistentMap[ConfigResource, Mapping[str, str]]
     features: Mapping[str, int]
     producer_ids: ProducerIdsImage
@@ -147,6 +153,7 @@ def empty_image(cluster_id: str) -> MetadataImage:
         topics_by_id=PersistentMap(),
         topics_by_metric_name=PersistentMap(),
         brokers={},
+        controllers={},
         configs=PersistentMap(),
         features={},
         producer_ids=ProducerIdsImage(),
@@ -174,6 +181,7 @@ class ImageChanges(NamedTuple):
     configs: tuple[ConfigResource, ...] = ()
     brokers: tuple[int, ...] = ()
     features: tuple[str, ...] = ()
+    controllers: tuple[int, ...] = ()
 
     @property
     def created_topics(self) -> list[TopicImage]:
@@ -200,6 +208,7 @@ def changes_between(before: MetadataImage, after: MetadataImage) -> ImageChanges
         configs=_differing(before.configs, after.configs),
         brokers=_differing(before.brokers, after.brokers),
         features=_differing(before.features, after.features),
+        controllers=_differing(before.controllers, after.controllers),
     )
 
 
@@ -232,12 +241,27 @@ def broker_image_of(record: RegisterBrokerRecord) -> BrokerImage:
         broker_id=record.broker_id,
         broker_epoch=record.broker_epoch,
         incarnation_id=record.incarnation_id,
-        endpoints={end.name: Endpoint(end.host, end.port, end.security_protocol) for end in record.end_points},
-        features={
-            feature.name: (feature.min_supported_version, feature.max_supported_version) for feature in record.features
-        },
+        endpoints=_endpoints_of(record),
+        features=_features_of(record),
         rack=record.rack,
         fenced=record.fenced,
         in_controlled_shutdown=record.in_controlled_shutdown,
         log_dirs=tuple(record.log_dirs),
     )
+
+
+def controller_image_of(record: RegisterControllerRecord) -> ControllerImage:
+    return ControllerImage(
+        controller_id=record.controller_id,
+        incarnation_id=record.incarnation_id,
+        endpoints=_endpoints_of(record),
+        features=_features_of(record),
+    )
+
+
+def _endpoints_of(record: RegisterBrokerRecord | RegisterControllerRecord) -> Mapping[str, Endpoint]:
+    return {end.name: Endpoint(end.host, end.port, end.security_protocol) for end in record.end_points}
+
+
+def _features_of(record: RegisterBrokerRecord | RegisterControllerRecord) -> Mapping[str, tuple[int, int]]:
+    return {feature.name: (feature.min_supported_version, feature.max_supported_version) for feature in record.features}

@@ -5,7 +5,7 @@ of ten thousand partitions that arrives in ten thousand records is therefore bui
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
@@ -29,6 +29,7 @@ from barnabas.protocol.types import Uuid
 from barnabas.replication.metadata.image import (
     BrokerImage,
     ConfigResource,
+    ControllerImage,
     ImageChanges,
     MetadataImage,
     PartitionImage,
@@ -36,9 +37,12 @@ from barnabas.replication.metadata.image import (
     TopicChange,
     TopicImage,
     broker_image_of,
+    controller_image_of,
     metric_name,
     partition_image_of,
 )
+
+N = TypeVar("N")
 
 NO_LEADER_CHANGE = -2
 NO_RECOVERY_STATE_CHANGE = -1
@@ -59,7 +63,16 @@ class _Topic:
 
 
 class MetadataDelta:
-    __slots__ = ("_brokers", "_configs", "_features", "_ids_by_name", "_topics", "image", "producer_ids")
+    __slots__ = (
+        "_brokers",
+        "_configs",
+        "_controllers",
+        "_features",
+        "_ids_by_name",
+        "_topics",
+        "image",
+        "producer_ids",
+    )
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
@@ -68,6 +81,7 @@ class MetadataDelta:
         self._ids_by_name: dict[str, Uuid | None] = {}
         self._configs: dict[ConfigResource, dict[str, str]] = {}
         self._brokers: dict[int, BrokerImage | None] = {}
+        self._controllers: dict[int, ControllerImage] = {}
         self._features: dict[str, int] = {}
 
     def replay(self, record: MetadataRecord) -> None:
@@ -146,6 +160,9 @@ class MetadataDelta:
         assert broker.broker_epoch == broker_epoch, f"broker {broker_id} has epoch {broker.broker_epoch}"
         return broker
 
+    def _replay_register_controller(self, record: RegisterControllerRecord) -> None:
+        self._controllers[record.controller_id] = controller_image_of(record)
+
     def _replay_feature_level(self, record: FeatureLevelRecord) -> None:
         self._features[record.name] = record.feature_level
 
@@ -172,7 +189,9 @@ class MetadataDelta:
         topics = self._topic_changes(by_id)
         by_name = {name: by_id[topic_id] if topic_id else None for name, topic_id in self._ids_by_name.items()}
         by_name |= {topic.name: topic for topic in by_id.values() if topic is not None}
-        changes = ImageChanges(topics, tuple(self._configs), tuple(self._brokers), tuple(self._features))
+        changes = ImageChanges(
+            topics, tuple(self._configs), tuple(self._brokers), tuple(self._features), tuple(self._controllers)
+        )
         return MetadataImage(
             cluster_id=image.cluster_id,
             end_offset=image.end_offset if end_offset is None else end_offset,
@@ -183,6 +202,7 @@ class MetadataDelta:
             topics_by_id=image.topics_by_id.updated(by_id),
             topics_by_metric_name=image.topics_by_metric_name.updated(self._metric_names()),
             brokers=_updated(image.brokers, self._brokers),
+            controllers=_updated(image.controllers, self._controllers),
             configs=image.configs.updated({resource: configs or None for resource, configs in self._configs.items()}),
             features={name: level for name, level in (dict(image.features) | self._features).items() if level},
             producer_ids=self.producer_ids,
@@ -205,13 +225,11 @@ class MetadataDelta:
         return {key: tuple(sorted(names)) or None for key, names in sets.items()}
 
 
-def _updated(
-    brokers: Mapping[int, BrokerImage], changes: Mapping[int, BrokerImage | None]
-) -> Mapping[int, BrokerImage]:
+def _updated(nodes: Mapping[int, N], changes: Mapping[int, N] | Mapping[int, N | None]) -> Mapping[int, N]:
     if not changes:
-        return brokers
-    merged: dict[int, BrokerImage | None] = {**brokers, **changes}
-    return {broker_id: broker for broker_id, broker in sorted(merged.items()) if broker is not None}
+        return nodes
+    merged: dict[int, N | None] = {**nodes, **changes}
+    return {node_id: node for node_id in sorted(merged) if (node := merged[node_id]) is not None}
 
 
 def _merged(partition: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
@@ -248,7 +266,7 @@ _REPLAY: dict[type, Callable[[MetadataDelta, Any], None]] = {
     PartitionRecord: MetadataDelta._replay_partition,
     ProducerIdsRecord: MetadataDelta._replay_producer_ids,
     RegisterBrokerRecord: MetadataDelta._replay_register_broker,
-    RegisterControllerRecord: MetadataDelta._replay_nothing,
+    RegisterControllerRecord: MetadataDelta._replay_register_controller,
     RemoveTopicRecord: MetadataDelta._replay_remove_topic,
     TopicRecord: MetadataDelta._replay_topic,
     UnfenceBrokerRecord: MetadataDelta._replay_unfence,

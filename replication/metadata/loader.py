@@ -79,12 +79,12 @@ class MetadataLoader:
         return delta
 
     def append(self, delta: MetadataDelta, *, end_offset: int, epoch: int, now_ms: int, controller_id: int) -> None:
-        """Takes over what a leader has appended; `delta` comes from `replayed`."""
+        """Takes over what a leader has appended; `delta` comes from `replayed`. A transaction that is open stays so."""
         assert delta.image is self.appended_image, "something was appended in between"
         image, changes = delta.finish(
             end_offset=end_offset, epoch=epoch, timestamp_ms=now_ms, controller_id=controller_id
         )
-        self._appended.append(_Appended(image, changes, None))
+        self._appended.append(_Appended(image, changes, self._held_back))
 
     def begin_at(self, image: MetadataImage) -> None:
         """Goes on from a snapshot of another node, which holds everything that was committed before its end."""

@@ -21,10 +21,13 @@ from barnabas.protocol.stored.metadata_records import (
     BrokerEndpoint,
     BrokerFeature,
     ConfigRecord,
+    ControllerEndpoint,
+    ControllerFeature,
     FeatureLevelRecord,
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    RegisterControllerRecord,
     TopicRecord,
 )
 from barnabas.replication.metadata.batches import (
@@ -40,6 +43,7 @@ from barnabas.replication.metadata.batches import (
 from barnabas.replication.metadata.image import (
     METADATA_VERSION,
     BrokerImage,
+    ControllerImage,
     MetadataImage,
     PartitionImage,
     ProducerIdsImage,
@@ -83,6 +87,8 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
         yield FeatureLevelRecord(name=name, feature_level=image.features[name])
     for broker in image.brokers.values():
         yield _broker_record(broker)
+    for controller in image.controllers.values():
+        yield _controller_record(controller)
     for topic in image.topics.values():
         yield from _topic_records(topic)
     for (resource_type, resource_name), configs in image.configs.items():
@@ -122,6 +128,22 @@ def _broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
         fenced=broker.fenced,
         in_controlled_shutdown=broker.in_controlled_shutdown,
         log_dirs=broker.log_dirs,
+    )
+
+
+def _controller_record(controller: ControllerImage) -> RegisterControllerRecord:
+    return RegisterControllerRecord(
+        controller_id=controller.controller_id,
+        incarnation_id=controller.incarnation_id,
+        zk_migration_ready=False,
+        end_points=[
+            ControllerEndpoint(name=name, host=end.host, port=end.port, security_protocol=end.security_protocol)
+            for name, end in controller.endpoints.items()
+        ],
+        features=[
+            ControllerFeature(name=name, min_supported_version=lowest, max_supported_version=highest)
+            for name, (lowest, highest) in controller.features.items()
+        ],
     )
 
 

@@ -2,25 +2,14 @@
 
 The shell hands in what has happened, with the time, and carries out the effects that come back, in their order
 (effects.py). It keeps one timer, for `next_deadline_ms`. Requests and responses are the protocol's own messages.
-
-Not in use by the broker so far.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-from barnabas.protocol.messages.add_raft_voter import AddRaftVoterRequest
-from barnabas.protocol.messages.api_versions import ApiVersionsRequest
-from barnabas.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
-from barnabas.protocol.messages.describe_quorum import DescribeQuorumRequest
-from barnabas.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
-from barnabas.protocol.messages.fetch import FetchRequest
-from barnabas.protocol.messages.fetch_snapshot import FetchSnapshotRequest
-from barnabas.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
-from barnabas.protocol.messages.update_raft_voter import UpdateRaftVoterRequest
-from barnabas.protocol.messages.vote import VoteRequest
+from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.stored.quorum_state import QuorumStateData
-from barnabas.replication.quorum import description, elections, following, leading, voter_changes
+from barnabas.replication.quorum import leading, standing
 from barnabas.replication.quorum.effects import Effect, Respond
 from barnabas.replication.quorum.leader import Leader
 from barnabas.replication.quorum.log_view import LogSync, OffsetAndEpoch
@@ -53,26 +42,31 @@ class QuorumCore:
     def receive_request(self, token: Any, request: Any, *, now_ms: int) -> list[Effect]:
         """Handles a request. One Respond with this token follows, now or later."""
         replica = self.replica
-        if (answer := _ANSWERED_AT_ONCE.get(type(request))) is not None:
+        if (answer := _ANSWERED_AT_ONCE.get(request.__api_key__)) is not None:
             response = answer(replica, request, now_ms=now_ms)
             replica.effects.append(Respond(token, response))
         else:
-            _ANSWERED_IN_TIME[type(request)](replica, token, request, now_ms=now_ms)
+            _ANSWERED_IN_TIME[request.__api_key__](replica, token, request, now_ms=now_ms)
         return self._settle(now_ms)
 
     def receive_response(self, node_id: int, request: Any, response: Any, *, now_ms: int) -> list[Effect]:
         if self.replica.connections.answered(node_id, request):
-            _RESPONSES[type(request)](self.replica, node_id, response, now_ms=now_ms)
+            _RESPONSES[request.__api_key__](self.replica, node_id, response, now_ms=now_ms)
         return self._settle(now_ms)
 
     def request_failed(self, node_id: int, request: Any, *, now_ms: int) -> list[Effect]:
         """Notes that a request got no answer and will get none."""
-        if self.replica.connections.failed(node_id, request, now_ms=now_ms) and isinstance(request, ApiVersionsRequest):
+        is_probe = request.__api_key__ == ApiKey.API_VERSIONS
+        if self.replica.connections.failed(node_id, request, now_ms=now_ms) and is_probe:
+            from barnabas.replication.quorum.leadership import voter_changes
+
             voter_changes.probe_failed(self.replica, node_id)
         return self._settle(now_ms)
 
     def leader_lost(self, node_id: int, *, now_ms: int) -> list[Effect]:
         """Notes that a node has closed its connection and that nobody listens at its address: its process is dead."""
+        from barnabas.replication.quorum import elections
+
         elections.leader_lost(self.replica, node_id, now_ms=now_ms)
         return self._settle(now_ms)
 
@@ -116,6 +110,8 @@ class QuorumCore:
         self, snapshot: OffsetAndEpoch, size: int, voters: VoterSet, kraft_version: int, *, now_ms: int
     ) -> list[Effect]:
         """Goes on from a snapshot that was fetched, installed and loaded; it names the voters."""
+        from barnabas.replication.quorum import following
+
         history = VoterHistory(voters, kraft_version, snapshot.offset - 1)
         following.snapshot_installed(self.replica, snapshot, size, history)
         return self._settle(now_ms)
@@ -166,47 +162,62 @@ class QuorumCore:
         """Answers all requests that wait for a leader which leads no more."""
         ended = self._leadership
         if ended is not None and ended is not state:
+            from barnabas.replication.quorum.leadership import fetches, voter_changes
+
             voter_changes.leadership_ended(self.replica, ended)
-            leading.answer_parked(self.replica, ended)
+            fetches.answer_parked(self.replica, ended)
         self._leadership = state if isinstance(state, Leader) else None
 
 
+def _imported(module: str, function: str) -> Callable[..., Any]:
+    """Returns a function that is imported when it is first called: a sole voter needs few."""
+
+    def call(*args: Any, **options: Any) -> Any:
+        return getattr(__import__(f"{__package__}.{module}", fromlist=[function]), function)(*args, **options)
+
+    return call
+
+
+_look_for_leader = _imported("following", "look_for_leader")
+
+
 def _poll_unattached(replica: QuorumReplica, *, now_ms: int) -> None:
-    elections.poll_unattached(replica, now_ms=now_ms)
+    standing.poll_unattached(replica, now_ms=now_ms)
     if replica.state.role is Role.UNATTACHED:
-        following.look_for_leader(replica, now_ms=now_ms)
+        _look_for_leader(replica, now_ms=now_ms)
 
 
 _POLLS: dict[Role, Callable[..., None]] = {
     Role.UNATTACHED: _poll_unattached,
-    Role.PROSPECTIVE: elections.poll_nominee,
-    Role.CANDIDATE: elections.poll_nominee,
+    Role.PROSPECTIVE: _imported("elections", "poll_nominee"),
+    Role.CANDIDATE: _imported("elections", "poll_nominee"),
     Role.LEADER: leading.poll_leader,
-    Role.FOLLOWER: following.poll_follower,
+    Role.FOLLOWER: _imported("following", "poll_follower"),
     Role.RESIGNED: leading.poll_resigned,
 }
 
-_ANSWERED_AT_ONCE: dict[type, Callable[..., Any]] = {
-    VoteRequest: elections.handle_vote,
-    BeginQuorumEpochRequest: elections.handle_begin_quorum_epoch,
-    EndQuorumEpochRequest: elections.handle_end_quorum_epoch,
-    UpdateRaftVoterRequest: voter_changes.handle_update,
-    DescribeQuorumRequest: description.handle_describe_quorum,
+# Requests are known by their API, so that none of their modules is imported before the first of them comes.
+_ANSWERED_AT_ONCE: dict[int, Callable[..., Any]] = {
+    ApiKey.VOTE: _imported("elections", "handle_vote"),
+    ApiKey.BEGIN_QUORUM_EPOCH: _imported("elections", "handle_begin_quorum_epoch"),
+    ApiKey.END_QUORUM_EPOCH: _imported("elections", "handle_end_quorum_epoch"),
+    ApiKey.UPDATE_RAFT_VOTER: _imported("leadership.voter_changes", "handle_update"),
+    ApiKey.DESCRIBE_QUORUM: _imported("leadership.description", "handle_describe_quorum"),
 }
 
-_ANSWERED_IN_TIME: dict[type, Callable[..., None]] = {
-    FetchRequest: leading.handle_fetch,
-    FetchSnapshotRequest: leading.handle_fetch_snapshot,
-    AddRaftVoterRequest: voter_changes.handle_add,
-    RemoveRaftVoterRequest: voter_changes.handle_remove,
+_ANSWERED_IN_TIME: dict[int, Callable[..., None]] = {
+    ApiKey.FETCH: _imported("leadership.fetches", "handle_fetch"),
+    ApiKey.FETCH_SNAPSHOT: _imported("leadership.fetches", "handle_fetch_snapshot"),
+    ApiKey.ADD_RAFT_VOTER: _imported("leadership.voter_changes", "handle_add"),
+    ApiKey.REMOVE_RAFT_VOTER: _imported("leadership.voter_changes", "handle_remove"),
 }
 
-_RESPONSES: dict[type, Callable[..., None]] = {
-    VoteRequest: elections.receive_vote,
-    BeginQuorumEpochRequest: leading.receive_begin_quorum_epoch,
-    EndQuorumEpochRequest: leading.receive_end_quorum_epoch,
-    FetchRequest: following.receive_fetch,
-    FetchSnapshotRequest: following.receive_fetch_snapshot,
-    UpdateRaftVoterRequest: following.receive_update_raft_voter,
-    ApiVersionsRequest: voter_changes.receive_api_versions,
+_RESPONSES: dict[int, Callable[..., None]] = {
+    ApiKey.VOTE: _imported("elections", "receive_vote"),
+    ApiKey.BEGIN_QUORUM_EPOCH: _imported("leadership.epochs", "receive_begin_quorum_epoch"),
+    ApiKey.END_QUORUM_EPOCH: _imported("leadership.epochs", "receive_end_quorum_epoch"),
+    ApiKey.FETCH: _imported("following", "receive_fetch"),
+    ApiKey.FETCH_SNAPSHOT: _imported("following", "receive_fetch_snapshot"),
+    ApiKey.UPDATE_RAFT_VOTER: _imported("following", "receive_update_raft_voter"),
+    ApiKey.API_VERSIONS: _imported("leadership.voter_changes", "receive_api_versions"),
 }

@@ -5,20 +5,23 @@ Rules:
   being written, or a snapshot installed, those behind it wait; what happens meanwhile is told to the core all the same.
 - A sync is begun in its turn and ends when it ends.
 - The log, the images that follow from it, and what the core knows of it change together.
+- What is written to `quorum-state` is what it holds when its turn comes: of several changes in a row, between which
+  nothing has left this node, the last is enough.
 - What fails on the disk ends the node: it has promised what it cannot keep.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from barnabas.base.environment import Environment, Timer
 from barnabas.base.promise import Promise
-from barnabas.protocol.batch_header import iter_batches
-from barnabas.protocol.messages.fetch import FetchResponse
-from barnabas.protocol.messages.fetch_snapshot import FetchSnapshotResponse
+from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
-from barnabas.replication.metadata.batches import BATCH_BYTES_MAX, QuorumVoter, checked_batches, record_batches
+from barnabas.protocol.stored.metadata_records import AbortTransactionRecord
+from barnabas.replication.metadata.batches import QuorumVoter, checked_batches
+from barnabas.replication.metadata.image_delta import MetadataDelta
 from barnabas.replication.metadata.snapshots import SnapshotId, decode_snapshot
 from barnabas.replication.metadata.snapshotter import SNAPSHOTS_KEPT
 from barnabas.replication.quorum import effects as effect_types
@@ -26,7 +29,6 @@ from barnabas.replication.quorum.batches import control_batch, read_batches
 from barnabas.replication.quorum.core import QuorumCore
 from barnabas.replication.quorum.effects import Effect
 from barnabas.replication.quorum.log_view import OffsetAndEpoch
-from barnabas.replication.quorum.messages import partition_of, put_records
 from barnabas.replication.quorum.opening import OpenedQuorum, voters_of_snapshot
 from barnabas.replication.quorum.quorum_files import (
     finish_part,
@@ -37,36 +39,11 @@ from barnabas.replication.quorum.quorum_files import (
 )
 from barnabas.replication.quorum.replica import QuorumReplica
 from barnabas.replication.quorum.settings import Identity, QuorumConfig
+from barnabas.replication.quorum.states import NEVER_MS, Resigned
 from barnabas.replication.quorum.voters import Address, VoterNode
 
-
-class Peers(Protocol):
-    """The other nodes of the quorum, behind their connections."""
-
-    def send(self, node_id: int, address: Address | None, request: Any, *, timeout_ms: int) -> Promise[Any]:
-        """Returns a promise of the response. It fails if the connection breaks, cannot be made, or is silent for so
-        long."""
-        ...
-
-    def is_refused(self, error: Exception) -> bool:
-        """Returns whether an error of `send` says that nobody listens at the peer's address."""
-        ...
-
-
-class QuorumListener(Protocol):
-    """What the controller of this node hears of the quorum."""
-
-    def on_leader_change(self, leader_id: int | None, epoch: int) -> None:
-        """A new leader may decide once a record of its own epoch is committed: then it has seen everything."""
-        ...
-
-    def on_commit(self, high_watermark: int) -> None:
-        """What lies before the high watermark is committed, and in the loader."""
-        ...
-
-    def on_failure(self, error: Exception) -> None:
-        """The disk has failed, and this node takes no more part."""
-        ...
+if TYPE_CHECKING:
+    from barnabas.replication.quorum.interfaces import Peers, QuorumListener
 
 
 class QuorumDriver:
@@ -75,9 +52,9 @@ class QuorumDriver:
         me: Identity,
         config: QuorumConfig,
         opened: OpenedQuorum,
-        peers: Peers,
+        peers: "Peers",
         environment: Environment,
-        listener: QuorumListener,
+        listener: "QuorumListener",
     ) -> None:
         """Does nothing before `start`."""
         self.log = opened.log
@@ -100,6 +77,8 @@ class QuorumDriver:
         self._effects: deque[Effect] = deque()
         self._is_waiting = False
         """For the disk: effects stand still until it has done what it was asked to."""
+        self._committed_offset: int | None = None
+        """The high watermark that the listener has not heard of so far."""
         self._is_started = False
         self._is_closed = False
         self._timer: Timer | None = None
@@ -125,7 +104,12 @@ class QuorumDriver:
         assert self._is_started, "a node that does not know its own vote must not answer"
         response: Promise[Any] = Promise()
         self._do(self.core.receive_request(response, request, now_ms=self._now_ms()))
-        return response
+        return response.map(self._with_wall_clock) if request.__api_key__ == ApiKey.DESCRIBE_QUORUM else response
+
+    def _with_wall_clock(self, description: Any) -> Any:
+        from barnabas.replication.quorum.leadership.description import put_off
+
+        return put_off(description, self._clock.now_ms() - self._now_ms())
 
     def append(self, records: Sequence[MetadataRecord]) -> int:
         """Appends records of the controller, all or none; returns their end offset. They are committed when the high
@@ -133,19 +117,59 @@ class QuorumDriver:
         assert not self._effects, "a leader that may decide waits for nothing"
         delta = self.loader.replayed(records)  # first: what cannot be replayed must not be in the log
         now_ms = self._clock.now_ms()
-        batches = record_batches(records, now_ms=now_ms, batch_bytes_max=BATCH_BYTES_MAX)
-        self.log.check_room(sum(map(len, batches)), now_ms)
-        count = sum(header.last_offset_delta + 1 for batch in batches for _, header in iter_batches(memoryview(batch)))
-        end_offset, effects = self.core.append(batches, count, now_ms=self._now_ms())
-        self.loader.append(
-            delta, end_offset=end_offset, epoch=self.core.epoch, now_ms=now_ms, controller_id=self._me.key.node_id
-        )
+        end_offset, effects = self._appended(records, now_ms)
+        self._load(delta, end_offset, self.core.epoch, now_ms)
         self._do(effects)
         return end_offset
+
+    def _load(self, delta: MetadataDelta, end_offset: int, epoch: int, now_ms: int) -> None:
+        """Takes over what this leader has appended, without reading it again."""
+        self.loader.append(delta, end_offset=end_offset, epoch=epoch, now_ms=now_ms, controller_id=self._me.key.node_id)
+
+    def _appended(self, records: Sequence[MetadataRecord], now_ms: int) -> tuple[int, list[Effect]]:
+        """Writes before the core hears of it: a disk may be full, and then nothing has happened."""
+        batches, base_offset = self.log.batches_of(records, now_ms), self.log.log_end_offset
+        try:
+            for batch in batches:
+                self.log.append_batch(batch, epoch=self.core.epoch, now_ms=now_ms)
+        except KafkaError:
+            if self.log.log_end_offset > base_offset:
+                self.log.truncate_to(base_offset)
+            raise
+        return self.core.append(None, self.log.log_end_offset - base_offset, now_ms=self._now_ms())
+
+    def abort_transaction(self) -> None:
+        """Ends a transaction that a leader before this one has begun and not ended: its records never count."""
+        base_offset = self.log.log_end_offset
+        abort = AbortTransactionRecord(reason="The controller could not finish it")
+        _, effects = self._appended([abort], self._clock.now_ms())
+        self._do(effects)
+        self.loader.load(self.log.batches_from(base_offset))
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        """Returns where other nodes reach this one."""
+        return self._me.addresses
+
+    @property
+    def leader(self) -> tuple[int, int, Address | None]:
+        """Returns who leads, -1 if nobody is known to; the epoch; and the leader's address."""
+        return self.core.replica.leader
 
     def resign(self) -> None:
         """Hands over to the voter with the best log."""
         self._do(self.core.resign(now_ms=self._now_ms()))
+
+    @property
+    def is_handing_over(self) -> bool:
+        """Returns whether it has resigned, and not every voter knows so far."""
+        state = self.core.replica.state
+        return isinstance(state, Resigned) and self.core.replica.is_shutting_down and bool(state.unacknowledged)
+
+    def shut_down(self) -> None:
+        """Resigns, and stands for election no more. Others are still answered until `close`."""
+        if self._is_started:
+            self._do(self.core.shut_down(now_ms=self._now_ms()))
 
     def close(self) -> None:
         """Stops taking part, and leaves no timer behind. The log is closed by the manager of all logs."""
@@ -173,13 +197,22 @@ class QuorumDriver:
     def _carry_out(self) -> None:
         while self._effects and not self._is_waiting:
             effect = self._effects.popleft()
-            _CARRY_OUT[type(effect)](self, effect)
+            try:
+                _CARRY_OUT[type(effect)](self, effect)
+            except KafkaError as error:
+                self._fail(error)
+        if self._committed_offset is not None and not self._is_waiting and not self._is_closed:
+            # After all else: whoever is answered now may append at once.
+            high_watermark, self._committed_offset = self._committed_offset, None
+            self._listener.on_commit(high_watermark)
 
     def _set_timer(self) -> None:
         if self._is_closed:
             return
         now_ms = self._now_ms()
         due_ms = self.core.next_deadline_ms(now_ms)
+        if due_ms >= NEVER_MS:
+            return
         if self._timer is not None:
             if self._timer_due_ms <= due_ms:
                 return
@@ -194,12 +227,15 @@ class QuorumDriver:
             if self._is_closed:
                 return
             if promise.error is not None:
-                self.close()
-                self._listener.on_failure(promise.error)
+                self._fail(promise.error)
             else:
                 go_on(promise.value)
 
         work.when_done(done)
+
+    def _fail(self, error: Exception) -> None:
+        self.close()
+        self._listener.on_failure(error)
 
     def _wait_for(self, job: Callable[[], Any], go_on: Callable[[Any], None]) -> None:
         """Lets all effects behind this one wait for the job, which blocks."""
@@ -212,19 +248,21 @@ class QuorumDriver:
         self._when_done(self._workers.run(job), done)
 
     def _persist(self, effect: effect_types.Persist) -> None:
+        for later in self._effects:
+            if isinstance(later, effect_types.Persist):
+                return
+            if not isinstance(later, effect_types.LeaderChanged):
+                break
         self._wait_for(lambda: write_quorum_state(self._files, self.log.path, effect.data), lambda _: self._do([]))
 
     # ---- the log
 
     def _append(self, effect: effect_types.Append) -> None:
-        """Appends what this leader decided, which is in the loader already, or the control records of its quorum."""
-        now_ms, epoch = self._clock.now_ms(), effect.batch.epoch
+        """Appends the control records of the quorum. What the controller decided is in the log and the loader."""
         if effect.batch.control:
-            self.log.append_batch(control_batch(effect.batch.control, now_ms=now_ms), epoch=epoch, now_ms=now_ms)
-            self.loader.load(self.log.batches_from(effect.batch.base_offset))
-        else:
-            for batch in effect.payload:
-                self.log.append_batch(batch, epoch=epoch, now_ms=now_ms)
+            now_ms, control = self._clock.now_ms(), effect.batch.control
+            self.log.append_batch(control_batch(control, now_ms=now_ms), epoch=effect.batch.epoch, now_ms=now_ms)
+            self._load(self.loader.replayed(()), effect.batch.end_offset, effect.batch.epoch, now_ms)
         assert self.log.log_end_offset == effect.batch.end_offset, "the log and the core do not agree"
 
     def _append_fetched(self, effect: effect_types.AppendFetched) -> None:
@@ -247,6 +285,8 @@ class QuorumDriver:
     # ---- messages
 
     def _send(self, effect: effect_types.Send) -> None:
+        from barnabas.replication.quorum.messages import keep_records
+
         node_id, request = effect.to, effect.request
         answer = self._peers.send(node_id, effect.address, request, timeout_ms=self._config.response_timeout_ms)
 
@@ -254,7 +294,7 @@ class QuorumDriver:
             if self._is_closed:
                 return
             if response.error is None:
-                _keep_records(response.value)
+                keep_records(response.value)
                 effects = self.core.receive_response(node_id, request, response.value, now_ms=self._now_ms())
             else:
                 effects = self.core.request_failed(node_id, request, now_ms=self._now_ms())
@@ -265,11 +305,16 @@ class QuorumDriver:
         answer.when_done(answered)
 
     def _respond(self, effect: effect_types.Respond) -> None:
-        if isinstance(effect.read, effect_types.ReadLog):
-            put_records(effect.response, self.log.read(effect.read.offset, effect.read.max_bytes))
-        elif effect.read is not None:
-            put_records(effect.response, self._read_snapshot(*effect.read))
+        if effect.read is not None:
+            from barnabas.replication.quorum.messages import put_records
+
+            put_records(effect.response, self._read(effect.read))
         effect.token.resolve(effect.response)
+
+    def _read(self, read: effect_types.ReadLog | effect_types.ReadSnapshot) -> Any:
+        if isinstance(read, effect_types.ReadLog):
+            return self.log.read(read.offset, read.max_bytes)
+        return self._read_snapshot(*read)
 
     def _read_snapshot(self, snapshot: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
         """Returns a piece of a snapshot; nothing if a newer one has just taken its place."""
@@ -319,19 +364,11 @@ class QuorumDriver:
 
     def _committed(self, effect: effect_types.Committed) -> None:
         self.log.advance_high_watermark(effect.high_watermark)
-        self._listener.on_commit(effect.high_watermark)
+        self._committed_offset = effect.high_watermark
 
 
 def _as_quorum_voter(node: VoterNode) -> QuorumVoter:
     return QuorumVoter(node.key.node_id, node.key.directory_id, node.addresses)
-
-
-def _keep_records(response: Any) -> None:
-    """Copies what a response brings: its bytes belong to the connection, and effects may have to wait."""
-    partition = partition_of(response) if isinstance(response, FetchResponse | FetchSnapshotResponse) else None
-    if partition is not None:
-        records = partition.records if isinstance(response, FetchResponse) else partition.unaligned_records
-        put_records(response, bytes(records or b""))
 
 
 _CARRY_OUT: dict[type, Callable[[QuorumDriver, Any], None]] = {

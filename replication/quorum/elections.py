@@ -1,4 +1,4 @@
-"""Elections: who stands when, who votes for whom.
+"""Elections: who votes for whom, and who stands again (first of all: standing.py).
 
 Rules:
 - A vote is given once an epoch, to one replica, by id and directory id, and is on the disk before it is answered.
@@ -25,6 +25,7 @@ from barnabas.replication.quorum.messages import (
     vote_response,
 )
 from barnabas.replication.quorum.replica import QuorumReplica
+from barnabas.replication.quorum.standing import go_forward, stand
 from barnabas.replication.quorum.states import (
     Candidate,
     Follower,
@@ -106,24 +107,6 @@ def can_grant_vote(state: State, candidate: ReplicaKey, *, is_up_to_date: bool, 
 
 
 # ---- votes that this node asks for
-
-
-def poll_unattached(replica: QuorumReplica, *, now_ms: int) -> None:
-    if now_ms >= replica.state.deadline_ms and replica.may_stand:
-        stand(replica, now_ms=now_ms)
-
-
-def stand(replica: QuorumReplica, *, now_ms: int) -> None:
-    replica.become_prospective(now_ms=now_ms)
-    go_forward(replica, now_ms=now_ms)
-
-
-def go_forward(replica: QuorumReplica, *, now_ms: int) -> None:
-    """Becomes what the votes allow. The vote of a sole voter is its own."""
-    if isinstance(replica.state, Prospective) and replica.state.election.is_won:
-        replica.become_candidate(now_ms=now_ms)
-    if isinstance(replica.state, Candidate) and replica.state.election.is_won:
-        replica.become_leader(now_ms=now_ms)
 
 
 def poll_nominee(replica: QuorumReplica, *, now_ms: int) -> None:

@@ -21,10 +21,11 @@ from barnabas.protocol.messages.update_raft_voter import (
     UpdateRaftVoterResponse,
 )
 from barnabas.replication.quorum.effects import AppendFetched, InstallSnapshot, Sync, Truncate, WriteSnapshot
-from barnabas.replication.quorum.elections import address_in, node_or_none, stand
+from barnabas.replication.quorum.elections import address_in, node_or_none
 from barnabas.replication.quorum.log_view import OffsetAndEpoch
 from barnabas.replication.quorum.messages import fetch_request, fetch_snapshot_request, partition_of
 from barnabas.replication.quorum.replica import QuorumReplica
+from barnabas.replication.quorum.standing import stand
 from barnabas.replication.quorum.states import Follower, SnapshotDownload
 from barnabas.replication.quorum.voters import VoterHistory
 

@@ -1,137 +1,15 @@
-"""Replication as the leader sees it: who fetches, what is committed, and when it has to go.
+"""Leading: what is committed, what time brings, and when a leader has to go.
 
 Rules:
-- A fetch whose offset and epoch are in our log acknowledges everything before them, and says that the voter is there. A
-  diverging fetch does neither.
 - The leader counts itself as far as it has synced, like everybody else.
-- An answer leaves at once if there is something to say: records, a divergence, a snapshot, an error, or a high
-  watermark above the one that the follower knows (KIP-1166). Otherwise it is parked.
 - A leader that a majority does not fetch from resigns: it may be the only one that does not know its successor.
+What it takes to talk to others is imported when there are others: a sole voter is to start fast.
 """
 
-from typing import Any
-
-from barnabas.protocol.errors import ErrorCode
-from barnabas.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
-from barnabas.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
-from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
-from barnabas.protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from barnabas.replication.metadata.commit_rule import UNKNOWN
-from barnabas.replication.quorum import voter_changes
-from barnabas.replication.quorum.effects import ReadLog, ReadSnapshot, Respond
-from barnabas.replication.quorum.elections import address_in, is_of_this_cluster, node_or_none
-from barnabas.replication.quorum.leader import Leader, ParkedFetch, Progress
-from barnabas.replication.quorum.log_view import BOOTSTRAP_SNAPSHOT, OffsetAndEpoch, Valid
-from barnabas.replication.quorum.messages import (
-    LogState,
-    begin_quorum_epoch_request,
-    end_quorum_epoch_request,
-    fetch_response,
-    fetch_snapshot_response,
-    partition_of,
-)
+from barnabas.replication.quorum.leader import Leader
 from barnabas.replication.quorum.replica import QuorumReplica
 from barnabas.replication.quorum.states import NEVER_MS, Resigned
-from barnabas.replication.quorum.voters import ReplicaKey
-
-# ---- fetches
-
-
-def leader_error(replica: QuorumReplica, epoch: int) -> ErrorCode:
-    """Returns why a request to the leader of this epoch cannot be answered here."""
-    if epoch < replica.epoch:
-        return ErrorCode.FENCED_LEADER_EPOCH
-    if epoch > replica.epoch:
-        return ErrorCode.UNKNOWN_LEADER_EPOCH
-    if not isinstance(replica.state, Leader):
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    return ErrorCode.BROKER_NOT_AVAILABLE if replica.is_shutting_down else ErrorCode.NONE
-
-
-def handle_fetch(replica: QuorumReplica, token: Any, request: FetchRequest, *, now_ms: int) -> None:
-    if not is_of_this_cluster(replica, request):
-        error = FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID, responses=[])
-        replica.effects.append(Respond(token, error))
-        return
-    if (asked := partition_of(request)) is None:
-        replica.effects.append(Respond(token, FetchResponse(error_code=ErrorCode.INVALID_REQUEST, responses=[])))
-        return
-    if (
-        request.max_wait_ms < 0
-        or asked.fetch_offset < 0
-        or not 0 <= asked.last_fetched_epoch <= asked.current_leader_epoch
-    ):
-        _refuse(replica, token, ErrorCode.INVALID_REQUEST)
-        return
-    state = replica.state
-    if isinstance(state, Leader) and leader_error(replica, asked.current_leader_epoch) == ErrorCode.NONE:
-        found = replica.log.compare(asked.fetch_offset, asked.last_fetched_epoch)
-        if isinstance(found, Valid):
-            key = ReplicaKey(max(request.replica_id, request.replica_state.replica_id), asked.replica_directory_id)
-            _acknowledged(replica, state, key, asked.fetch_offset, now_ms=now_ms)
-            if request.max_wait_ms > 0 and _has_no_news(replica, state, asked):
-                state.parked.append(ParkedFetch(token, request, now_ms + request.max_wait_ms))
-                return
-    answer_fetch(replica, token, request)
-
-
-def _has_no_news(replica: QuorumReplica, state: Leader, asked: Any) -> bool:
-    is_at_end: bool = asked.fetch_offset == replica.log.end_offset
-    return is_at_end and state.commit.high_watermark <= asked.high_watermark
-
-
-def answer_fetch(replica: QuorumReplica, token: Any, request: FetchRequest) -> None:
-    """Answers with what is in the log now, or with an error."""
-    asked = partition_of(request)
-    assert asked is not None
-    state, error = replica.state, leader_error(replica, asked.current_leader_epoch)
-    if error != ErrorCode.NONE or not isinstance(state, Leader):
-        _refuse(replica, token, error)
-        return
-    log = replica.log
-    found = log.compare(asked.fetch_offset, asked.last_fetched_epoch)
-    response = fetch_response(
-        replica.leader, ErrorCode.NONE, LogState(state.commit.high_watermark, log.start_offset), found
-    )
-    has_records = isinstance(found, Valid) and asked.fetch_offset < log.end_offset
-    read = ReadLog(asked.fetch_offset, request.max_bytes) if has_records else None
-    replica.effects.append(Respond(token, response, read))
-
-
-def _refuse(replica: QuorumReplica, token: Any, error: ErrorCode) -> None:
-    replica.effects.append(Respond(token, fetch_response(replica.leader, error, LogState())))
-
-
-def answer_parked(replica: QuorumReplica, state: Leader) -> None:
-    """Answers those who waited for records or for the high watermark; all of them if the leadership has ended."""
-    waiting, state.parked = state.parked, []
-    for fetch in waiting:
-        if replica.state is state and _has_no_news(replica, state, partition_of(fetch.request)):
-            state.parked.append(fetch)
-        else:
-            answer_fetch(replica, fetch.token, fetch.request)
-
-
-def _acknowledged(replica: QuorumReplica, state: Leader, key: ReplicaKey, offset: int, *, now_ms: int) -> None:
-    if key.node_id < 0 or key.node_id == replica.node_id:
-        return
-    replica_key = replica.voters.key_of(key) or key
-    progress = state.progress.setdefault(replica_key, Progress())
-    progress.fetched(offset, replica.log.end_offset, now_ms=now_ms)
-    _voter_is_there(replica, state, key, now_ms=now_ms)
-    state.commit.durable(replica_key, offset)
-
-
-def _voter_is_there(replica: QuorumReplica, state: Leader, key: ReplicaKey, *, now_ms: int) -> None:
-    voter = replica.voters.key_of(key)
-    if voter is None:
-        return
-    state.begin_at_ms[key.node_id] = now_ms + replica.config.fetch_timeout_ms // 2
-    state.fetched_voters[voter] = None
-    needed = replica.voters.majority - replica.is_voter
-    if len(state.fetched_voters) >= needed:
-        state.fetched_voters.clear()
-        replica.reset_check_quorum(state, now_ms)
 
 
 def own_durable_end(replica: QuorumReplica) -> int:
@@ -144,42 +22,12 @@ def _commit(replica: QuorumReplica, state: Leader, *, now_ms: int) -> None:
         state.commit.durable(own, own_durable_end(replica))
     if state.commit.high_watermark == UNKNOWN:
         return
-    if replica.advance_high_watermark(state.commit.high_watermark):
+    if replica.advance_high_watermark(state.commit.high_watermark) and state.change is not None:
+        from barnabas.replication.quorum.leadership import voter_changes
+
         voter_changes.high_watermark_moved(replica, state)
     if not replica.is_voter and replica.history.last_offset < state.commit.high_watermark:
         resign(replica, now_ms=now_ms)  # its own removal is committed
-
-
-def handle_fetch_snapshot(replica: QuorumReplica, token: Any, request: FetchSnapshotRequest, *, now_ms: int) -> None:
-    if not is_of_this_cluster(replica, request):
-        error = FetchSnapshotResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID, topics=[])
-        replica.effects.append(Respond(token, error))
-        return
-    if (asked := partition_of(request)) is None:
-        unknown = fetch_snapshot_response(replica.leader, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        replica.effects.append(Respond(token, unknown))
-        return
-    snapshot = OffsetAndEpoch(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
-    error_code = _snapshot_error(replica, snapshot, asked)
-    if error_code != ErrorCode.NONE:
-        replica.effects.append(Respond(token, fetch_snapshot_response(replica.leader, error_code)))
-        return
-    state = replica.state
-    assert isinstance(state, Leader)
-    key = ReplicaKey(request.replica_id, asked.replica_directory_id)
-    _voter_is_there(replica, state, key, now_ms=now_ms)
-    size, position = replica.log.snapshots[snapshot], asked.position
-    response = fetch_snapshot_response(replica.leader, ErrorCode.NONE, snapshot, size, position)
-    replica.effects.append(Respond(token, response, ReadSnapshot(snapshot, position, request.max_bytes)))
-
-
-def _snapshot_error(replica: QuorumReplica, snapshot: OffsetAndEpoch, asked: Any) -> ErrorCode:
-    if (error := leader_error(replica, asked.current_leader_epoch)) != ErrorCode.NONE:
-        return error
-    size = replica.log.snapshots.get(snapshot)
-    if size is None or snapshot == BOOTSTRAP_SNAPSHOT:
-        return ErrorCode.SNAPSHOT_NOT_FOUND
-    return ErrorCode.NONE if 0 <= asked.position < size else ErrorCode.POSITION_OUT_OF_RANGE
 
 
 # ---- what time brings
@@ -194,17 +42,18 @@ def poll_leader(replica: QuorumReplica, *, now_ms: int) -> None:
     _commit(replica, state, now_ms=now_ms)
     if replica.state is not state:
         return
-    voter_changes.poll(replica, state, now_ms=now_ms)
-    answer_parked(replica, state)
-    for fetch in [fetch for fetch in state.parked if now_ms >= fetch.deadline_ms]:
-        state.parked.remove(fetch)
-        answer_fetch(replica, fetch.token, fetch.request)
-    for node in replica.voters.others_than(replica.node_id):
-        voter_id = node.key.node_id
-        is_due = now_ms >= state.begin_at_ms.setdefault(voter_id, now_ms)
-        if is_due and replica.connections.is_ready(voter_id, BeginQuorumEpochRequest, now_ms=now_ms):
-            state.begin_at_ms[voter_id] = now_ms + replica.config.fetch_timeout_ms // 2
-            replica.send(voter_id, begin_quorum_epoch_request(replica.me, node.key, state.epoch))
+    if state.change is not None:
+        from barnabas.replication.quorum.leadership import voter_changes
+
+        voter_changes.poll(replica, state, now_ms=now_ms)
+    if state.parked:
+        from barnabas.replication.quorum.leadership import fetches
+
+        fetches.poll_parked(replica, state, now_ms=now_ms)
+    if others := replica.voters.others_than(replica.node_id):
+        from barnabas.replication.quorum.leadership import epochs
+
+        epochs.tell_beginning(replica, state, others, now_ms=now_ms)
 
 
 def _majority_is_gone(replica: QuorumReplica, state: Leader, *, now_ms: int) -> bool:
@@ -213,21 +62,6 @@ def _majority_is_gone(replica: QuorumReplica, state: Leader, *, now_ms: int) -> 
     if is_alone != (state.check_quorum_at_ms == NEVER_MS):
         replica.reset_check_quorum(state, now_ms)
     return now_ms >= state.check_quorum_at_ms
-
-
-def receive_begin_quorum_epoch(replica: QuorumReplica, node_id: int, response: Any, *, now_ms: int) -> None:
-    _learn_from(replica, node_id, response, now_ms=now_ms)
-
-
-def _learn_from(replica: QuorumReplica, node_id: int, response: Any, *, now_ms: int) -> bool:
-    """Takes over what an answer says of the leader; returns whether it holds no error."""
-    answer = None if response.error_code else partition_of(response)
-    if answer is None:
-        replica.connections.leave_alone(node_id, now_ms=now_ms)
-        return False
-    address = address_in(response, answer.leader_id)
-    replica.learn(answer.leader_epoch, node_or_none(answer.leader_id), address, now_ms=now_ms)
-    return bool(answer.error_code == ErrorCode.NONE)
 
 
 # ---- the end
@@ -248,12 +82,7 @@ def poll_resigned(replica: QuorumReplica, *, now_ms: int) -> None:
     if now_ms >= state.deadline_ms and not replica.is_shutting_down:
         replica.become_unattached(state.epoch + 1, now_ms=now_ms, deadline_ms=now_ms)
         return
-    for voter_id in state.unacknowledged:
-        if replica.connections.is_ready(voter_id, EndQuorumEpochRequest, now_ms=now_ms):
-            replica.send(voter_id, end_quorum_epoch_request(replica.me, state.epoch, state.preferred))
+    if state.unacknowledged:
+        from barnabas.replication.quorum.leadership import epochs
 
-
-def receive_end_quorum_epoch(replica: QuorumReplica, node_id: int, response: Any, *, now_ms: int) -> None:
-    state = replica.state
-    if _learn_from(replica, node_id, response, now_ms=now_ms) and isinstance(state, Resigned):
-        state.unacknowledged = [voter_id for voter_id in state.unacknowledged if voter_id != node_id]
+        epochs.tell_end(replica, state, now_ms=now_ms)

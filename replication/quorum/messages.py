@@ -9,9 +9,8 @@ from barnabas.replication.metadata.image import CLUSTER_METADATA_TOPIC
 from barnabas.replication.metadata.log import METADATA_TOPIC_ID
 from barnabas.replication.quorum.log_view import Diverging, NeedsSnapshot, OffsetAndEpoch
 from barnabas.replication.quorum.settings import Identity, QuorumConfig
-from barnabas.replication.quorum.voters import Address, ReplicaKey
+from barnabas.replication.quorum.voters import NO_NODE, Address, ReplicaKey
 
-NO_NODE = -1
 NO_SNAPSHOT = OffsetAndEpoch(-1, -1)
 
 
@@ -251,6 +250,15 @@ def put_records(response: Any, records: Any) -> None:
         partition.records = records
     elif isinstance(partition, fetch_snapshot.FetchSnapshotPartitionResponse):
         partition.unaligned_records = records
+
+
+def keep_records(response: Any) -> None:
+    """Copies what a response brings: its bytes belong to the connection, and effects may have to wait."""
+    if isinstance(response, fetch.FetchResponse | fetch_snapshot.FetchSnapshotResponse):
+        partition = partition_of(response)
+        if partition is not None:
+            is_fetch = isinstance(response, fetch.FetchResponse)
+            put_records(response, bytes((partition.records if is_fetch else partition.unaligned_records) or b""))
 
 
 def _endpoints(kind: Any, leader_id: int, address: Address | None) -> list[Any]:

@@ -61,6 +61,7 @@ def open_quorum(
             history.replay(offset, record)
     view.synced_offset = view.end_offset
     view.snapshots = snapshots
+    log.bytes_since_snapshot = 0  # only what follows the snapshot counts
     loader.load(log.batches_from(loader.image.end_offset))
     return OpenedQuorum(log, view, history, loader, stored)
 

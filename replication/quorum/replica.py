@@ -20,7 +20,6 @@ from barnabas.replication.quorum.connections import Connections
 from barnabas.replication.quorum.effects import Append, Committed, Effect, LeaderChanged, Persist, Send, Sync
 from barnabas.replication.quorum.leader import Leader
 from barnabas.replication.quorum.log_view import Batch, LogView, OffsetAndEpoch
-from barnabas.replication.quorum.messages import NO_NODE
 from barnabas.replication.quorum.settings import (
     ELECTION_RETRY_MS,
     RANK_DELAY_MS,
@@ -39,7 +38,7 @@ from barnabas.replication.quorum.states import (
     Unattached,
     is_legal,
 )
-from barnabas.replication.quorum.voters import BEFORE_THE_LOG, Address, ReplicaKey, VoterHistory, VoterSet
+from barnabas.replication.quorum.voters import BEFORE_THE_LOG, NO_NODE, Address, ReplicaKey, VoterHistory, VoterSet
 
 ReadBatches = Callable[[Any], Sequence[Batch]]
 """Says which batches the records of a Fetch response hold, and decodes their control records."""
@@ -124,7 +123,7 @@ class QuorumReplica:
         if stored is None and self.log.end_offset > 0 and self.is_voter:
             # A log dir of a quorum of one, from before there was a file: this node has led.
             epoch, leader_id = self.log.end.epoch, self.node_id
-        deadline_ms = self._first_deadline_ms(now_ms) if stored is None else self.election_deadline_ms(now_ms)
+        deadline_ms = self._first_deadline_ms(now_ms)
         if epoch < self.log.end.epoch:
             self.state = Unattached(self.log.end.epoch, leader_id=None, voted=None, deadline_ms=deadline_ms)
         elif leader_id == self.node_id:
@@ -139,8 +138,12 @@ class QuorumReplica:
         self._tell_leader()
 
     def _first_deadline_ms(self, now_ms: int) -> int:
-        """Returns when to stand first. Where nothing was ever written, there is no leader to wait for."""
-        return self.rank_deadline_ms(now_ms) if self.log.end_offset == 0 else self.election_deadline_ms(now_ms)
+        """Returns when to stand first. Where nothing was ever written, or nobody else votes, there is no leader to wait
+        for."""
+        if self.is_voter and len(self.voters) == 1:
+            return now_ms
+        is_new = self.log.end_offset == 0 and self._persisted[0] == 0
+        return self.rank_deadline_ms(now_ms) if is_new else self.election_deadline_ms(now_ms)
 
     # ---- deadlines
 
@@ -287,11 +290,16 @@ class QuorumReplica:
             voters=[Voter(voter_id=key.node_id) for key in self.voters.keys],
             granting_voters=[Voter(voter_id=voter_id) for voter_id in granting],
         )
-        if self.history.kraft_version == 0 or self.history.last_offset != BEFORE_THE_LOG:
+        if self.history.kraft_version == 0:
             return [change]
-        # The voters of the bootstrap snapshot, which no other node has, must be in the log (KIP-853).
-        version = KRaftVersionRecord(version=0, kraft_version=self.history.kraft_version)
-        return [change, version, self.voters.record()]
+        has_moved = bool(self.me.addresses) and self.is_voter and self.voters.get(self.node_id) != self.me.node
+        voters = self.voters.with_voter(self.me.node) if has_moved else self.voters
+        if self.history.last_offset == BEFORE_THE_LOG:
+            # The voters of the bootstrap snapshot, which no other node has, must be in the log (KIP-853).
+            version = KRaftVersionRecord(version=0, kraft_version=self.history.kraft_version)
+            return [change, version, voters.record()]
+        # Other voters ask the leader to note where they are now; the leader notes its own address itself.
+        return [change, voters.record()] if has_moved else [change]
 
     def become_resigned(self, preferred: list[ReplicaKey], *, now_ms: int) -> None:
         self._become(self._resigned(self.epoch, self.state.voted, preferred, now_ms))

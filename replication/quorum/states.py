@@ -8,8 +8,9 @@
 - Resigned: was leader of this epoch. It neither writes nor votes in it again, after a restart as well.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
+from operator import eq, ge, gt
 from typing import ClassVar
 
 from barnabas.replication.quorum.log_view import OffsetAndEpoch
@@ -27,48 +28,37 @@ class Role(Enum):
     RESIGNED = "Resigned"
 
 
-class Epoch(Enum):
-    """How the epoch may change with a state."""
-
-    SAME = "stays"
-    HIGHER = "rises"
-    NEXT = "rises by one"
-    SAME_OR_HIGHER = "does not fall"
+def _is_next(new: int, old: int) -> bool:
+    return new == old + 1
 
 
-# A pair that is missing here cannot happen.
-TRANSITIONS = {
-    (Role.UNATTACHED, Role.UNATTACHED): Epoch.SAME_OR_HIGHER,  # in the same epoch when it votes
-    (Role.UNATTACHED, Role.PROSPECTIVE): Epoch.SAME,
-    (Role.UNATTACHED, Role.FOLLOWER): Epoch.SAME_OR_HIGHER,
-    (Role.PROSPECTIVE, Role.UNATTACHED): Epoch.SAME_OR_HIGHER,
-    (Role.PROSPECTIVE, Role.PROSPECTIVE): Epoch.SAME,  # when it votes
-    (Role.PROSPECTIVE, Role.CANDIDATE): Epoch.NEXT,
-    (Role.PROSPECTIVE, Role.FOLLOWER): Epoch.SAME_OR_HIGHER,
-    (Role.CANDIDATE, Role.UNATTACHED): Epoch.HIGHER,
-    (Role.CANDIDATE, Role.PROSPECTIVE): Epoch.SAME,
-    (Role.CANDIDATE, Role.LEADER): Epoch.SAME,
-    (Role.CANDIDATE, Role.FOLLOWER): Epoch.SAME_OR_HIGHER,
-    (Role.LEADER, Role.UNATTACHED): Epoch.HIGHER,
-    (Role.LEADER, Role.FOLLOWER): Epoch.HIGHER,
-    (Role.LEADER, Role.RESIGNED): Epoch.SAME,
-    (Role.FOLLOWER, Role.UNATTACHED): Epoch.HIGHER,
-    (Role.FOLLOWER, Role.PROSPECTIVE): Epoch.SAME,
-    (Role.FOLLOWER, Role.FOLLOWER): Epoch.HIGHER,
-    (Role.RESIGNED, Role.UNATTACHED): Epoch.HIGHER,
-    (Role.RESIGNED, Role.FOLLOWER): Epoch.HIGHER,
+# How the epoch changes with the role, the new one compared with the old. A pair that is missing here cannot happen.
+TRANSITIONS: dict[tuple[Role, Role], Callable[[int, int], bool]] = {
+    (Role.UNATTACHED, Role.UNATTACHED): ge,  # in the same epoch when it votes
+    (Role.UNATTACHED, Role.PROSPECTIVE): eq,
+    (Role.UNATTACHED, Role.FOLLOWER): ge,
+    (Role.PROSPECTIVE, Role.UNATTACHED): ge,
+    (Role.PROSPECTIVE, Role.PROSPECTIVE): eq,  # when it votes
+    (Role.PROSPECTIVE, Role.CANDIDATE): _is_next,
+    (Role.PROSPECTIVE, Role.FOLLOWER): ge,
+    (Role.CANDIDATE, Role.UNATTACHED): gt,
+    (Role.CANDIDATE, Role.PROSPECTIVE): eq,
+    (Role.CANDIDATE, Role.LEADER): eq,
+    (Role.CANDIDATE, Role.FOLLOWER): ge,
+    (Role.LEADER, Role.UNATTACHED): gt,
+    (Role.LEADER, Role.FOLLOWER): gt,
+    (Role.LEADER, Role.RESIGNED): eq,
+    (Role.FOLLOWER, Role.UNATTACHED): gt,
+    (Role.FOLLOWER, Role.PROSPECTIVE): eq,
+    (Role.FOLLOWER, Role.FOLLOWER): gt,
+    (Role.RESIGNED, Role.UNATTACHED): gt,
+    (Role.RESIGNED, Role.FOLLOWER): gt,
 }
 
 
 def is_legal(old: "State", new: "State") -> bool:
     rule = TRANSITIONS.get((old.role, new.role))
-    return {
-        None: False,
-        Epoch.SAME: new.epoch == old.epoch,
-        Epoch.HIGHER: new.epoch > old.epoch,
-        Epoch.NEXT: new.epoch == old.epoch + 1,
-        Epoch.SAME_OR_HIGHER: new.epoch >= old.epoch,
-    }[rule]
+    return rule is not None and rule(new.epoch, old.epoch)
 
 
 class State:

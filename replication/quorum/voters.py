@@ -19,6 +19,8 @@ from barnabas.protocol.stored.control_records import (
 )
 from barnabas.protocol.types import ZERO_UUID, Uuid
 
+NO_NODE = -1
+"""Stands for a leader that is not known."""
 BEFORE_THE_LOG = -1
 """The offset of a set that was configured, or that a bootstrap snapshot holds."""
 

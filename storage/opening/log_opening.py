@@ -25,7 +25,13 @@ from barnabas.storage.checkpoints import (
     decode_offsets,
 )
 from barnabas.storage.log_dir import LogDir
-from barnabas.storage.metadata_files import CLEAN_SHUTDOWN_FILE, LOCK_FILE, META_PROPERTIES, MetaProperties
+from barnabas.storage.metadata_files import (
+    CLEAN_SHUTDOWN_FILE,
+    LOCK_FILE,
+    META_PROPERTIES,
+    MetaProperties,
+    decode_clean_shutdown,
+)
 
 if TYPE_CHECKING:
     from barnabas.storage.log_manager import LogManager
@@ -97,7 +103,9 @@ class LogOpening:
             self._find(log_dir, name)
         if log_dir.had_clean_shutdown:
             self._adopt_moved(log_dir)
-            log_dir.files.remove(f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}")
+            mark = f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}"
+            log_dir.clean_shutdown_epoch = decode_clean_shutdown(log_dir.files.read_bytes(mark))
+            log_dir.files.remove(mark)
         log_dir.files.sync_dir(log_dir.path)
         if not log_dir.had_clean_shutdown:
             self._recover(log_dir)

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
+from barnabas.broker.server import NotRegistered
 from barnabas.protocol.batch_header import crc_of, iter_batches
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from barnabas.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -159,7 +160,7 @@ def test_a_broker_that_its_cluster_refuses_does_not_start(tmp_path: Path) -> Non
     (tmp_path / "meta.properties").write_text(
         "version=1\ncluster.id=7dvlZUJRS-CzL6vpTQvPXg\nnode.id=1\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAQ\n"
     )
-    with pytest.raises(KafkaError, match="reserved"):
+    with pytest.raises(NotRegistered, match="reserved"):
         Broker(data_dir=str(tmp_path), report=Lines()).start()
 
 

@@ -168,8 +168,10 @@ def test_what_waits_when_the_lead_is_lost_is_not_answered_by_a_later_flush() -> 
     broker = Broker(queued=True)
     partition, outcomes = leader_of(broker), Outcomes()
     outcomes.of(partition, append(partition), ACKS_ALL, "all")
-    partition.close()
+    partition.detach()
     broker.settle()
+    assert outcomes.names == []
+    partition.fail(NotLeaderOrFollower(""))
     assert outcomes.names == [NotLeaderOrFollower.__name__]
     assert partition.log.listener is None
 

@@ -1,30 +1,15 @@
-from typing import Any
-
 from barnabas.base.promise import Promise
-from barnabas.broker.lifecycle import BrokerLifecycle
+from barnabas.broker.cluster.lifecycle import BrokerLifecycle
 from barnabas.broker.producer_ids import ProducerIds
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
-from barnabas.replication.controller.channel import ControllerRequestContext
 from barnabas.replication.metadata.image import empty_image
-
-
-class SlowController:
-    """Answers when a test does."""
-
-    def __init__(self) -> None:
-        self.requests: list[Any] = []
-        self.asked: list[Promise[Any]] = []
-
-    def submit(self, request: Any, context: ControllerRequestContext) -> Promise[Any]:
-        assert context.api_version in request.__versions__
-        self.requests.append(request)
-        self.asked.append(Promise())
-        return self.asked[-1]
+from tests.broker.slow_controller import SlowController
+from tests.fakes import FakeClock, FakeReport
 
 
 def producer_ids_of(controller: SlowController) -> ProducerIds:
-    lifecycle = BrokerLifecycle(1, controller, lambda: empty_image("a cluster"))
+    lifecycle = BrokerLifecycle(1, controller, FakeClock(), FakeReport(), lambda: empty_image("a cluster"))
     lifecycle.broker_epoch = 5
     return ProducerIds(lifecycle, controller)
 

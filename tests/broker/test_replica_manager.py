@@ -1,18 +1,23 @@
 """Which partitions a broker leads and follows, as the metadata say, and for how long."""
 
+from collections.abc import Callable, Sequence
+
 import pytest
 
+from barnabas.base.promise import Promise
 from barnabas.broker.partition import ACKS_ALL, Isolation, LeaderPartition, Role
 from barnabas.broker.replica_manager import ReplicaManager
 from barnabas.protocol.errors import FencedLeaderEpoch, KafkaStorageError, NotLeaderOrFollower, UnknownTopicOrPartition
 from barnabas.protocol.stored.metadata_records import (
+    ConfigRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
+from barnabas.protocol.types import TopicPartition
 from barnabas.replication.metadata.image import MetadataImage
-from barnabas.replication.metadata.image_delta import MetadataDelta
+from barnabas.replication.metadata.image_delta import MetadataDelta, replayed
 from barnabas.storage.log_config import LogConfig
 from tests.replication.clusters import cluster, uuid
 from tests.storage.logs import Broker, batch
@@ -21,19 +26,20 @@ US, OTHER = 1, 2
 TOPIC_ID = uuid(7)
 
 
+FLUSHED_AT_ONCE = ConfigRecord(resource_type=2, resource_name="orders", name="flush.messages", value="1")
+
+
+def replica_manager(storage: Broker, image: MetadataImage) -> ReplicaManager:
+    return ReplicaManager(US, storage.environment, image=image, logs=storage.manager, log_defaults=LogConfig())
+
+
 class Node:
     """One of two brokers, told of what the cluster decides."""
 
-    def __init__(self) -> None:
-        self.storage = Broker()
+    def __init__(self, *, queued: bool = False) -> None:
+        self.storage = Broker(queued=queued)
         self.image: MetadataImage = cluster(US, OTHER)
-        self.replicas = ReplicaManager(
-            US,
-            self.storage.environment,
-            image=self.image,
-            logs=self.storage.manager,
-            log_defaults=LogConfig(),
-        )
+        self.replicas = replica_manager(self.storage, self.image)
 
     def learn(self, *records: object) -> None:
         delta = MetadataDelta(self.image)
@@ -45,12 +51,14 @@ class Node:
         self.replicas.apply(self.image, changes)
 
 
-def led_by(leader: int, leader_epoch: int = 0) -> PartitionRecord:
+def led_by(
+    leader: int, leader_epoch: int = 0, *, topic_id: bytes = TOPIC_ID, replicas: Sequence[int] = (US, OTHER)
+) -> PartitionRecord:
     return PartitionRecord(
         partition_id=0,
-        topic_id=TOPIC_ID,
-        replicas=[US, OTHER],
-        isr=[US, OTHER],
+        topic_id=topic_id,
+        replicas=replicas,
+        isr=replicas,
         removing_replicas=[],
         adding_replicas=[],
         leader=leader,
@@ -159,9 +167,86 @@ def test_a_topic_that_is_deleted_takes_its_partitions_and_their_logs() -> None:
     assert list(node.storage.manager.partitions()) == []
 
 
-class Waiter:
+def test_those_who_wait_for_a_deleted_topic_are_told_that_it_is_gone_not_that_the_disk_failed() -> None:
+    node = Node(queued=True)
+    node.learn(topic(), led_by(US), FLUSHED_AT_ONCE)
+    partition, outcomes = node.replicas.partition("orders", 0), Outcomes()
+    info = partition.append(memoryview(batch()), now_ms=node.storage.now_ms)
+    partition.when_acknowledged(info, ACKS_ALL).when_done(outcomes.note)
+    node.learn(RemoveTopicRecord(topic_id=TOPIC_ID))
+    assert outcomes.errors == [UnknownTopicOrPartition]
+
+
+def test_who_reads_again_when_a_topic_is_deleted_finds_the_new_one_of_its_name_and_does_it_no_harm() -> None:
+    node = Node()
+    node.learn(topic(), led_by(US))
+    before, found = opened(node), []
+    before.wait(Waiter(lambda: found.append(node.replicas.partition("orders", 0))), Isolation.HIGH_WATERMARK)
+    created = TopicRecord(name="orders", topic_id=uuid(8)), led_by(US, topic_id=uuid(8))
+    node.learn(RemoveTopicRecord(topic_id=TOPIC_ID), *created)
+    after = node.replicas.partition("orders", 0)
+    assert found == [after]
+    assert (after.topic_id, after.log.log_end_offset, after.log.is_closed) == (uuid(8), 0, False)
+    assert not node.storage.report.having("moved to"), "the deleted one is deleted"
+
+
+def test_a_partition_that_moves_away_is_deleted_and_begins_anew_when_it_comes_back() -> None:
+    node = Node()
+    node.learn(topic(), led_by(US))
+    partition, told = opened(node), Waiter()
+    partition.wait(told, Isolation.HIGH_WATERMARK)
+    node.learn(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=OTHER, replicas=[OTHER], isr=[OTHER]))
+    assert told.calls == [0]
+    assert list(node.storage.manager.partitions()) == []
+    assert node.replicas.role("orders", 0) is None
+    node.learn(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, replicas=[OTHER, US]))
+    assert list(node.storage.manager.partitions()) == [("orders", 0)], "a follower has a log"
+    assert node.replicas.follower("orders", 0).log.log_end_offset == 0
+
+
+def test_a_follower_that_is_needed_no_more_is_deleted() -> None:
+    node = Node()
+    node.learn(topic(), led_by(OTHER))
+    node.replicas.follower("orders", 0)
+    node.learn(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, replicas=[OTHER], isr=[OTHER]))
+    assert list(node.storage.manager.partitions()) == []
+
+
+@pytest.mark.parametrize(
+    ("records", "reason"),
+    [
+        ((), "the cluster knows no such partition"),
+        ((topic(), led_by(OTHER, replicas=[OTHER])), "other brokers have this partition now"),
+        ((TopicRecord(name="orders", topic_id=uuid(8)), led_by(US, topic_id=uuid(8))), "an earlier topic"),
+        ((topic(), led_by(US)), None),
+        ((topic(), led_by(OTHER)), None),  # a follower
+    ],
+)
+def test_at_start_what_the_cluster_does_not_want_here_is_moved_aside(
+    records: tuple[object, ...], reason: str | None
+) -> None:
+    node = Node()
+    node.storage.manager.create(TopicPartition("orders", 0), TOPIC_ID, LogConfig())
+    node.image = replayed(node.image, list(records))  # type: ignore[arg-type]
+    replica_manager(node.storage, node.image).adopt(node.image)
+    is_kept = TopicPartition("orders", 0) in node.storage.manager
+    assert is_kept == (reason is None)
+    assert reason is None or len(node.storage.report.having(reason)) == 1
+
+
+class Outcomes:
     def __init__(self) -> None:
+        self.errors: list[type] = []
+
+    def note(self, done: Promise[None]) -> None:
+        self.errors.append(type(done.error))
+
+
+class Waiter:
+    def __init__(self, then: Callable[[], object] = lambda: None) -> None:
         self.calls: list[int] = []
+        self._then = then
 
     def on_bytes(self, size: int) -> None:
         self.calls.append(size)
+        self._then()

@@ -43,9 +43,14 @@ WITHOUT_KAFKA_PYTHON = {
         *("ConsumerGroupDescribeRequest", "ConsumerGroupDescribeResponse"),
     },
     "kafka-python is a client: it knows nothing that brokers ask the controller": {
-        *("BrokerRegistrationRequest", "BrokerRegistrationResponse", "BrokerHeartbeatRequest"),
-        *("BrokerHeartbeatResponse", "AllocateProducerIdsRequest", "AllocateProducerIdsResponse"),
-    },
+        f"{name}{kind}"
+        for name in (
+            *("BrokerRegistration", "BrokerHeartbeat", "UnregisterBroker", "ControllerRegistration"),
+            *("AllocateProducerIds", "AssignReplicasToDirs", "Envelope"),
+        )
+        for kind in ("Request", "Response")
+    }
+    | {"DefaultPrincipalData"},
     "kafka-python is a client: it knows nothing that the nodes of the quorum say to each other": {
         f"{name}{kind}"
         for name in (

@@ -14,13 +14,9 @@ from barnabas.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from barnabas.protocol.stored.metadata_records import BrokerRegistrationChangeRecord
+from barnabas.replication.controller.brokers.fencing import unfence_records
 from barnabas.replication.controller.channel import own_context
-from barnabas.replication.controller.cluster_control import (
-    SUPPORTED_FEATURES,
-    bootstrap_records,
-    register_broker,
-    unfence_records,
-)
+from barnabas.replication.controller.cluster_control import SUPPORTED_FEATURES, bootstrap_records
 from barnabas.replication.controller.controller import Controller
 from barnabas.replication.controller.decision import Decision
 from barnabas.replication.controller.settings import ConfigSchemas, ControllerSettings, TopicDefaults
@@ -81,11 +77,11 @@ def cluster(*broker_ids: int, fenced: tuple[int, ...] = (), stopping: tuple[int,
     """Active brokers, except for those that are `fenced` or in controlled shutdown (`stopping`)."""
     image = replayed(empty_image(CLUSTER_ID), bootstrap_records())
     for broker_id in broker_ids:
-        records, response = register_broker(registration(broker_id), image)
+        records, response = decided(registration(broker_id), image)
         epoch = response.broker_epoch
         image = replayed(image, records)._replace(end_offset=image.end_offset + len(records))
         if broker_id not in fenced:
-            image = replayed(image, unfence_records(broker_id, image))
+            image = replayed(image, unfence_records(broker_id, image, controller().settings))
         if broker_id in stopping:
             stop = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=epoch, in_controlled_shutdown=1)
             image = replayed(image, [stop])
@@ -104,13 +100,14 @@ def plain_configs(configs: Mapping[str, str]) -> list[CreatableTopicConfigs]:
     ]
 
 
-def controller(*, defaults: TopicDefaults = DEFAULTS, delete_topic_enable: bool = True) -> Controller:
+def controller(*, defaults: TopicDefaults = DEFAULTS, delete_topic_enable: bool = True, **settings: Any) -> Controller:
     schemas = ConfigSchemas(topic=LogConfig(), broker=SmallBrokerConfig(), group=SmallGroupConfig)
-    return Controller(ControllerSettings(schemas, plain_configs, defaults, delete_topic_enable), Random(7))
+    return Controller(ControllerSettings(schemas, plain_configs, defaults, delete_topic_enable, **settings), Random(7))
 
 
 def decided(request: Any, image: MetadataImage, **options: Any) -> Decision[Any]:
-    return controller(**options).decide(request, own_context(request), image)
+    """What a controller decides that has just become active, with no session of any broker."""
+    return controller(**options).decide(request, own_context(request), image, now_ms=0)
 
 
 def new_topic(

@@ -10,15 +10,30 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
 from barnabas.replication.controller.channel import own_context
 from barnabas.replication.controller.quorum_controller import QuorumController, QuorumSettings
-from barnabas.replication.metadata.batches import BATCH_BYTES_MAX, QuorumVoter
+from barnabas.replication.metadata.batches import BATCH_BYTES_MAX
 from barnabas.replication.metadata.image import ImageChanges, MetadataImage
 from barnabas.replication.metadata.log import METADATA_PARTITION, METADATA_TOPIC_ID, metadata_log_config
 from barnabas.replication.metadata.snapshotter import SnapshotSettings
+from barnabas.replication.quorum.log_view import OffsetAndEpoch
+from barnabas.replication.quorum.messages import vote_request
+from barnabas.replication.quorum.opening import ConfiguredVoters
+from barnabas.replication.quorum.settings import Identity, QuorumConfig
+from barnabas.replication.quorum.voters import Address, ReplicaKey, VoterSet
 from barnabas.storage.log_manager import LogManager
 from tests.fakes import FakeClock, FakeReport, QueuedWorkers, fake_environment
 from tests.replication.clusters import CLUSTER_ID, controller, uuid
 
-VOTERS = (QuorumVoter(1, uuid(201), [("CONTROLLER", "localhost", 9093)]),)
+ME = Identity(CLUSTER_ID, ReplicaKey(1, uuid(201)), (Address("CONTROLLER", "localhost", 9093),))
+
+
+class NoPeers:
+    """A sole voter talks to nobody."""
+
+    def send(self, node_id: int, address: Address | None, request: Any, *, timeout_ms: int) -> Promise[Any]:
+        raise AssertionError(f"{request} to node {node_id}")
+
+    def is_refused(self, error: Exception) -> bool:
+        raise AssertionError(error)
 
 
 class Quorum:
@@ -44,8 +59,15 @@ class Quorum:
         self.logs = LogManager([path], environment)
         self.logs.open()
         self.log = self.logs.create(METADATA_PARTITION, METADATA_TOPIC_ID, metadata_log_config())
-        settings = QuorumSettings(1, CLUSTER_ID, VOTERS, SnapshotSettings(**snapshots), batch_bytes_max)
-        self.controller = QuorumController(self.log, settings, environment, controller(), self.failures.append)
+        settings = QuorumSettings(
+            ME,
+            ConfiguredVoters(VoterSet([ME.node]), 1),
+            snapshots=SnapshotSettings(**snapshots),
+            batch_bytes_max=batch_bytes_max,
+        )
+        self.controller = QuorumController(
+            self.log, settings, NoPeers(), environment, controller(), self.failures.append
+        )
         self.controller.loader.subscribe(lambda image, changes: self.commits.append((image, changes)))
 
     @property
@@ -56,11 +78,35 @@ class Quorum:
     def appended_image(self) -> MetadataImage:
         return self.controller.loader.appended_image
 
+    @property
+    def epoch(self) -> int:
+        return self.controller.driver.core.epoch
+
     def lead(self) -> "Quorum":
-        leads = self.controller.become_leader()
+        """A sole voter leads as soon as it has started."""
+        started = self.controller.start()
         self.run()
-        check_kept(leads)
+        check_kept(started)
+        assert self.controller.is_active
         return self
+
+    def found(self) -> MetadataImage:
+        """Everything that is in the log, without its leader, whom a snapshot does not name."""
+        return self.appended_image._replace(controller_id=-1)
+
+    def depose(self) -> None:
+        """Lets another node, which will not be elected, begin a new epoch."""
+        stranger = ReplicaKey(9, uuid(209))
+        request = vote_request(
+            Identity(CLUSTER_ID, stranger), ME.key, self.epoch + 1, OffsetAndEpoch(0, 0), pre_vote=False
+        )
+        self.controller.driver.receive(request)
+        assert not self.controller.is_active
+
+    def lead_again(self) -> None:
+        self.clock.advance(QuorumConfig().election_timeout_ms * 2)
+        self.run()
+        assert self.controller.is_active
 
     def run(self) -> None:
         """Until nothing is left to do at this time."""

@@ -8,12 +8,15 @@ from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
 from barnabas.protocol.stored.metadata_records import (
     BrokerRegistrationChangeRecord,
     ConfigRecord,
+    ControllerEndpoint,
+    ControllerFeature,
     FeatureLevelRecord,
     FenceBrokerRecord,
     NoOpRecord,
     PartitionChangeRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    RegisterControllerRecord,
     RemoveTopicRecord,
     TopicRecord,
     UnfenceBrokerRecord,
@@ -22,12 +25,15 @@ from barnabas.protocol.stored.metadata_records import (
 from barnabas.protocol.types import Uuid
 from barnabas.replication.metadata.image import (
     ConfigResource,
+    ControllerImage,
+    Endpoint,
     MetadataImage,
     ProducerIdsImage,
     changes_between,
     empty_image,
 )
 from barnabas.replication.metadata.image_delta import MetadataDelta, replayed
+from barnabas.replication.metadata.snapshots import image_records
 from tests.replication.clusters import cluster, new_topic, partition_of, topic_of, uuid, with_topics
 
 TOPIC = ConfigResource(ResourceType.TOPIC, "orders")
@@ -50,6 +56,16 @@ def orders(**changes: Any) -> PartitionChangeRecord:
 
 def config(name: str, value: str | None, resource: ConfigResource = TOPIC) -> ConfigRecord:
     return ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=name, value=value)
+
+
+def controller_record(controller_id: int, incarnation: int = 0, port: int = 9093) -> RegisterControllerRecord:
+    return RegisterControllerRecord(
+        controller_id=controller_id,
+        incarnation_id=uuid(incarnation),
+        zk_migration_ready=False,
+        end_points=[ControllerEndpoint(name="CONTROLLER", host="localhost", port=port, security_protocol=0)],
+        features=[ControllerFeature(name="metadata.version", min_supported_version=7, max_supported_version=30)],
+    )
 
 
 @pytest.fixture
@@ -151,6 +167,21 @@ def test_brokers_are_fenced_unfenced_shut_down_and_unregistered() -> None:
     assert replayed(image, [UnregisterBrokerRecord(broker_id=1, broker_epoch=epoch)]).brokers == {}
 
 
+def test_a_controller_that_registers_again_takes_the_place_of_its_former_self() -> None:
+    image = replayed(cluster(1), [controller_record(8), controller_record(7), controller_record(8, 1, port=9094)])
+    assert list(image.controllers) == [7, 8]
+    assert image.controllers[8] == ControllerImage(
+        8, uuid(1), {"CONTROLLER": Endpoint("localhost", 9094, 0)}, {"metadata.version": (7, 30)}
+    )
+
+
+def test_the_records_of_an_image_make_the_same_image(image: MetadataImage) -> None:
+    image = replayed(image, [controller_record(7), config("retention.ms", "5"), orders(leader=2, isr=[2])])
+    again = replayed(empty_image(image.cluster_id), image_records(image))
+    assert list(image_records(again)) == list(image_records(image))
+    assert (again.brokers, again.controllers, again.topics) == (image.brokers, image.controllers, image.topics)
+
+
 def test_features_of_level_zero_are_gone() -> None:
     image = replayed(cluster(1), [FeatureLevelRecord(name="group.version", feature_level=1)])
     assert image.features == {"metadata.version": 30, "group.version": 1}
@@ -170,6 +201,7 @@ def test_features_of_level_zero_are_gone() -> None:
         [config("retention.ms", "1")],
         [FeatureLevelRecord(name="transaction.version", feature_level=2)],
         [UnregisterBrokerRecord(broker_id=2, broker_epoch=0)],
+        [controller_record(7)],
     ],
 )
 def test_two_images_differ_by_what_was_replayed_in_between(image: MetadataImage, records: list[MetadataRecord]) -> None:

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from barnabas.base.promise import Promise
+from barnabas.base.promise import Promise, resolved
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
 from barnabas.protocol.stored.metadata_records import ConfigRecord, RemoveTopicRecord, TopicRecord
@@ -55,7 +55,7 @@ class Run:
         try:
             environment = self.machine.start().environment
             quorum = Quorum(self.files, "/data", environment=environment, **settings)
-            self.check_found(quorum.image)
+            self.check_found(quorum.found())
             self.work(quorum)
             if self.random.random() < 0.5:
                 quorum.stop()
@@ -72,9 +72,13 @@ class Run:
         self.states = self.states[: last + 1]
 
     def work(self, quorum: Quorum) -> None:
-        found = content(quorum.image)
+        found = content(quorum.appended_image)
         self.states.append(content(replayed(quorum.appended_image, bootstrap_records())))
-        quorum.controller.become_leader().when_done(lambda leads: self.led(quorum, found, leads))
+        quorum.controller.start()
+        self.scheduler.run_until_true(lambda: quorum.controller.is_active, within_ms=10_000, what="it leads")
+        self.answered(found, quorum.image.end_offset, resolved(None))
+        assert quorum.epoch > self.epoch, f"seed={self.seed}: an epoch was used twice"
+        self.epoch = quorum.epoch
         for _ in range(self.random.randrange(30)):
             self.append(quorum)
             self.scheduler.run_for(self.random.choice([0, 1, 5, 50]))
@@ -83,11 +87,6 @@ class Run:
             if self.random.random() < 0.1:
                 self.scheduler.run_for(60_000)
         self.scheduler.run_for(50)
-
-    def led(self, quorum: Quorum, found: MetadataImage, leads: Promise[None]) -> None:
-        self.answered(found, quorum.image.end_offset, leads)
-        assert quorum.controller.epoch > self.epoch, f"seed={self.seed}: an epoch was used twice"
-        self.epoch = quorum.controller.epoch
 
     def append(self, quorum: Quorum) -> None:
         records = self.records(quorum.appended_image)
@@ -134,7 +133,7 @@ def test_a_full_disk_refuses_and_once_there_is_room_it_goes_on() -> None:
     files.capacity_bytes = 1 << 40
     quorum.append(TopicRecord(name="after", topic_id=uuid(99)))
     files.kill()
-    assert set(Quorum(files, "/data").image.topics) == {"after"}
+    assert set(Quorum(files, "/data").found().topics) == {"after"}
 
 
 def test_after_a_failed_fsync_nothing_is_decided_any_more() -> None:

@@ -67,11 +67,11 @@ def test_every_start_is_a_new_epoch_and_finds_what_was_committed(start: Start) -
     quorum.append(topic(2))
     quorum.stop()
     again = start()
-    assert again.image == quorum.image._replace(controller_id=-1)
+    assert again.found() == quorum.image._replace(controller_id=-1)
     again.lead()
-    assert (again.controller.epoch, again.image.epoch) == (2, 2)
+    assert (again.epoch, again.image.epoch) == (3, 3)
     assert set(again.image.topics) == {"topic-1", "topic-2"}
-    assert log_text(again)[-1] == (8, 3, 2, True)  # the leader change, and no second metadata.version
+    assert log_text(again)[-1] == (8, 1, 3, True)  # the leader change, and no second metadata.version
 
 
 def test_nothing_is_published_before_it_is_on_disk_but_the_next_decision_sees_it(start: Start) -> None:
@@ -165,13 +165,13 @@ def test_nobody_decides_without_leading(start: Start) -> None:
     assert quorum.log.log_end_offset == 0
 
 
-def test_a_leader_that_resigns_answers_not_controller_and_publishes_nothing_more(start: Start) -> None:
+def test_a_leader_that_is_deposed_answers_not_controller_and_publishes_nothing_more(start: Start) -> None:
     quorum = start().lead()
     before = quorum.image
     answers = [quorum.controller.append([topic(1)]), quorum.controller.append([])]
-    quorum.controller.resign()
-    assert [error_code(answer) for answer in answers] == [ErrorCode.NOT_CONTROLLER] * 2
+    quorum.depose()
     quorum.run()  # the fsync that was under way comes to its end
+    assert [error_code(answer) for answer in answers] == [ErrorCode.NOT_CONTROLLER] * 2
     assert quorum.image is before
     assert error_code(quorum.controller.append([topic(2)])) == ErrorCode.NOT_CONTROLLER
 
@@ -179,36 +179,22 @@ def test_a_leader_that_resigns_answers_not_controller_and_publishes_nothing_more
 def test_what_a_leader_left_in_the_log_is_committed_by_the_next_epoch(start: Start) -> None:
     quorum = start().lead()
     quorum.controller.append([topic(1)])
-    quorum.controller.resign()
-    quorum.lead()
-    assert quorum.controller.epoch == 2
-    assert (quorum.image.epoch, set(quorum.image.topics)) == (2, {"topic-1"})
-    quorum.append(topic(2))
-    assert start().image.topics == quorum.image.topics
-
-
-def test_what_the_next_leader_cuts_off_is_forgotten(start: Start) -> None:
-    quorum = start().lead()
-    before = quorum.image
-    quorum.controller.append([topic(1)])
-    quorum.controller.append([topic(2)])
-    quorum.controller.resign()
-    quorum.controller.loader.truncate_to(before.end_offset + 1)
-    assert set(quorum.appended_image.topics) == {"topic-1"}
-    quorum.controller.loader.truncate_to(before.end_offset)
-    assert quorum.appended_image is before
-
-
-def test_an_fsync_of_an_earlier_epoch_commits_nothing_in_the_next(start: Start) -> None:
-    quorum = start().lead()
-    quorum.controller.append([topic(1)])
-    quorum.clock.turn()  # the fsync is under way
-    quorum.controller.resign()
-    quorum.controller.become_leader()
-    quorum.workers.do()
-    assert quorum.image.topics == {}, "the new epoch's own record is not on disk so far"
+    quorum.depose()
     quorum.run()
-    assert set(quorum.image.topics) == {"topic-1"}
+    quorum.lead_again()
+    assert (quorum.image.epoch, set(quorum.image.topics)) == (quorum.epoch, {"topic-1"})
+    quorum.append(topic(2))
+    assert start().found().topics == quorum.image.topics
+
+
+def test_those_who_ask_hear_of_every_change_of_the_controller(start: Start) -> None:
+    quorum = start()
+    heard: list[bool] = []
+    quorum.controller.on_change(lambda: heard.append(quorum.controller.is_active))
+    quorum.lead()
+    quorum.depose()
+    quorum.run()
+    assert (heard[-2:], True in heard) == ([True, False], True)
 
 
 def test_what_is_too_large_for_a_batch_is_a_transaction(start: Start) -> None:
@@ -216,8 +202,8 @@ def test_what_is_too_large_for_a_batch_is_a_transaction(start: Start) -> None:
     quorum.append(*map(topic, range(40)))
     assert len(log_text(quorum)) > 4
     again = start()
-    assert again.image.topics == quorum.image.topics
-    assert len(again.image.topics) == 40
+    assert again.found().topics == quorum.image.topics
+    assert len(again.found().topics) == 40
 
 
 def test_a_transaction_that_never_ended_is_aborted_by_the_next_leader(start: Start) -> None:
@@ -227,11 +213,11 @@ def test_a_transaction_that_never_ended_is_aborted_by_the_next_leader(start: Sta
     quorum.log.flush()
     quorum.run()
     again = start()
-    assert again.image.topics == {}
+    assert again.found().topics == {}
     again.lead().append(topic(2))
     last = start()
-    assert set(last.image.topics) == {"topic-2"}
-    assert log_text(last)[-3:] == [(7, 3, 2, True), (10, 1, 2, False), (11, 1, 2, False)]  # leads, aborts, goes on
+    assert set(last.found().topics) == {"topic-2"}
+    assert log_text(last)[-3:] == [(7, 1, 3, True), (8, 1, 3, False), (9, 1, 3, False)]  # leads, aborts, goes on
 
 
 # ---- snapshots
@@ -290,9 +276,9 @@ def test_a_start_reads_the_latest_snapshot_and_the_log_behind_it(start: Start) -
     quorum = grown(start, 3)
     quorum.append(config(1, "5"))
     again = start()
-    assert again.image == quorum.image._replace(controller_id=-1)
+    assert again.found() == quorum.image._replace(controller_id=-1)
     again.lead()
-    assert again.controller.epoch == 2
+    assert again.epoch == 3
 
 
 @pytest.mark.parametrize(
@@ -315,7 +301,7 @@ def test_a_damaged_snapshot_is_reported_and_the_one_before_it_used(
         file.truncate()
         file.write(damage(data))
     again = start()
-    assert again.image == quorum.image._replace(controller_id=-1)
+    assert again.found() == quorum.image._replace(controller_id=-1)
     assert again.report.having(name)
 
 
@@ -345,9 +331,10 @@ def test_a_log_that_ends_before_its_snapshot_goes_on_behind_it(start: Start) -> 
     again = start()
     assert again.image.topics == quorum.image.topics
     again.lead().append(topic(9))
-    assert again.image.end_offset == quorum.image.end_offset + 4
-    assert set(start().image.topics) == {"topic-0", "topic-1", "topic-9"}
-    assert again.report.having("going on from the snapshot")
+    assert set(again.image.topics) == {"topic-0", "topic-1", "topic-9"}
+    assert again.log.log_start_offset == quorum.image.end_offset
+    assert again.epoch > quorum.epoch
+    assert set(start().found().topics) == {"topic-0", "topic-1", "topic-9"}
 
 
 def test_nothing_is_left_to_run_when_it_is_closed(start: Start) -> None:
@@ -376,7 +363,7 @@ def test_live_rebuilt_and_snapshot_plus_tail_are_the_same_image(start: Start, se
         if random.random() < 0.1:
             live = quorum.image
             quorum = start(batch_bytes_max=random.choice([400, 1 << 20]), max_record_bytes_between_snapshots=1 << 40)
-            assert quorum.image == live._replace(controller_id=-1), f"seed={seed} step={step}"
+            assert quorum.found() == live._replace(controller_id=-1), f"seed={seed} step={step}"
             quorum.lead()
 
 

@@ -22,7 +22,7 @@ const CONSUMER = {
 
 const ADMIN_MS = 5_000; // it tries again to delete what is not there, too
 
-const kafka = (bootstrap, options = {}) => new Kafka({ brokers: [bootstrap], ...options });
+const kafka = (bootstrap, options = {}) => new Kafka({ brokers: bootstrap.split(","), ...options });
 
 /** A consumer with Kafka's settings by their names; what kafkajs does not have is refused. */
 function groupConsumer(bootstrap, groupId, settings) {

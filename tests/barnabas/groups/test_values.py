@@ -8,9 +8,9 @@ import pytest
 from barnabas.client.group_lag import PartitionLag, first_record
 from barnabas.commands.consume import Start, parse_start
 from barnabas.commands.group_choice import parse_topic
-from barnabas.commands.groups_lag import parse_interval, screen
 from barnabas.commands.offsets_file import csv_of, read_offsets
 from barnabas.commands.times import parse_duration, parse_timestamp
+from barnabas.commands.watching import parse_interval, screen
 from barnabas.options import Failure
 from barnabas.protocol.batch_builder import build_batch
 from barnabas.protocol.compression import CompressionType

@@ -191,8 +191,28 @@ def test_the_rules_between_keys_are_kafkas_but_for_the_named_exceptions() -> Non
         ),
         (
             {"controller.quorum.voters": "1@a:1,2@b:1"},
-            "Invalid value 1@a:1,2@b:1 for configuration controller.quorum.voters: "
-            "it must be this node alone (1@host:port); only a single voter is supported so far",
+            "Invalid value PLAINTEXT://127.0.0.1:9092 for configuration listeners: "
+            "it must be a list with one for the other controllers, as CONTROLLER://host:port",
+        ),
+        (
+            {"controller.quorum.voters": "2@a:1,3@b:1"},
+            "Invalid value 2@a:1,3@b:1 for configuration controller.quorum.voters: "
+            "it must be a list with this node (1@host:port), or process.roles=broker",
+        ),
+        (
+            {"controller.quorum.bootstrap.servers": "other:9093", "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093"},
+            "CONTROLLER://:9093 listens on every interface: say in advertised.listeners at which address the other "
+            "nodes reach it, as CONTROLLER://host:9093",
+        ),
+        (
+            {"process.roles": "broker"},
+            "process.roles is broker: say in controller.quorum.bootstrap.servers or controller.quorum.voters where "
+            "the controllers are",
+        ),
+        (
+            {"process.roles": "controller"},
+            "Invalid value PLAINTEXT://127.0.0.1:9092 for configuration listeners: "
+            "it must be none but the controller's, CONTROLLER: this node is no broker",
         ),
         (
             {"broker.id": "2", "node.id": "3"},
@@ -298,7 +318,6 @@ def test_a_properties_file_of_kafkas_loads_and_what_has_no_effect_is_listed() ->
     config = BrokerConfig.parse(properties)
     assert config.log_dirs == ("/var/lib/kraft-combined-logs",)
     assert without_effect(properties) == [
-        "controller.quorum.bootstrap.servers",
         "listener.name.plaintext.ssl.key.password",
         "num.io.threads",
         "num.network.threads",

@@ -13,6 +13,7 @@ from tests.kafka_jars import ROOT
 READ_BY_THE_CONFIGURATION_ITSELF = {
     # Checked, or turned into what the broker reads: listeners, limits per address, segment sizes.
     *("advertised.listeners", "broker.id", "controller.listener.names", "controller.quorum.voters"),
+    "controller.quorum.bootstrap.servers",
     *("inter.broker.listener.name", "internal.segment.bytes", "listener.security.protocol.map", "listeners", "log.dir"),
     *("max.connections.per.ip.overrides", "message.timestamp.type", "process.roles", "cleanup.policy", "segment.ms"),
 }

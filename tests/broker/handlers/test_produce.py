@@ -333,19 +333,6 @@ def test_a_duplicate_waits_for_the_disk_like_the_first(tmp_path: Path) -> None:
         assert second.produce("durable", batch).base_offset == 0
 
 
-def test_a_produce_that_waits_for_the_disk_is_told_when_its_topic_is_deleted() -> None:
-    with Broker() as broker, RawClient(broker.port) as producer:
-        broker.create_topics({"durable": 1}, {"flush.messages": "1"})
-        partition = broker._server.node.replicas.partition("durable", 0)
-        with disk_that_does_not_answer(broker):
-            producer.send(produce_request("durable", {0: good()}), 12)
-            while partition.log.log_end_offset == 0:
-                Event().wait(0.001)  # until it is written
-            broker._running.call(partition.close)
-            answer = producer.receive().responses[0].partition_responses[0]
-        assert ErrorCode(answer.error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
 def test_under_flush_messages_n_only_the_one_that_makes_n_waits() -> None:
     with Broker() as broker, RawClient(broker.port) as client:
         broker.create_topics({"every-ten": 1}, {"flush.messages": "10"})

@@ -37,8 +37,9 @@ def test_connections_of_a_loopback_address_are_not_paced(host: str, is_ours: boo
         return None
 
     environment, loop, workers = system_environment(FakeReport())
-    acceptor = Acceptor(BrokerConfig.parse({"listeners": f"PLAINTEXT://{host}:0"}), environment, Buffers())
-    (listener,) = acceptor.bind()
+    config = BrokerConfig.parse({"listeners": f"PLAINTEXT://{host}:0"})
+    acceptor = Acceptor(config, environment, Buffers())
+    (listener,) = acceptor.bind(config.client_listeners)
     acceptor.accept(dispatch)
     with socket.create_connection(("127.0.0.1", listener.port)) as client:
         client.sendall(b"\0\0\0\x01x")

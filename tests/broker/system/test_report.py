@@ -100,3 +100,39 @@ def test_nobody_listening_is_no_error(report_class: type[TextReport] | type[Json
     closed.close()
     report_class(closed).info("hello")
     report_class(Broken()).info("hello")
+
+
+class Writes(io.StringIO):
+    """A stream that remembers each write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[str] = []
+
+    def write(self, text: str) -> int:
+        self.pieces.append(text)
+        return len(text)
+
+
+def test_each_line_of_one_broker_of_several_names_it_and_is_a_write_of_its_own() -> None:
+    stream = Writes()
+    TextReport(stream, node_id=2).error("a bug", traceback="Traceback:\n  File x\n")
+    assert [piece[:3] for piece in stream.pieces] == ["2| ", "2| ", "2| "]
+    assert all(piece.endswith("\n") and piece.count("\n") == 1 for piece in stream.pieces)
+
+
+@pytest.mark.parametrize("report_class", [TextReport, JsonReport])
+def test_a_line_of_one_broker_of_several_fits_into_a_pipe(report_class: type[TextReport] | type[JsonReport]) -> None:
+    stream = Writes()
+    report_class(stream, node_id=2).error("é" * 9_000 if report_class is TextReport else "e" * 9_000, key="k" * 9_000)
+    (line,) = stream.pieces
+    assert len(line.encode()) <= 4_096
+    assert line.endswith("\n")
+
+
+def test_json_of_one_broker_of_several_names_it() -> None:
+    stream = Writes()
+    JsonReport(stream, node_id=2).error("a bug", traceback="x" * 5_000 + "the end", count=3)
+    line = json.loads(stream.pieces[0])
+    assert (line["node"], line["text"], line["count"]) == (2, "a bug", 3)
+    assert line["traceback"].endswith("the end")

@@ -26,7 +26,28 @@ def test_the_file_reads_like_kafkas(data: QuorumStateData, version: int, text: s
     assert quorum_state_of_text(text) == data
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"data_version":2}', '{"data_version":1,"leaderId":1}'])
+def test_json_of_another_form_says_the_same() -> None:
+    text = (
+        '{"data_version": 1, "votedDirectoryId": "AAAAAAAAAAAAAAAAAAAAAQ", "votedId": 3, "leaderEpoch": 7, '
+        '"leaderId": -1, "later": ["unknown"]}\n'
+    )
+    known = QuorumStateData(leader_id=-1, leader_epoch=7, voted_id=3, voted_directory_id=bytes(15) + b"\x01")
+    assert quorum_state_of_text(text) == known
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        '{"data_version":2}',
+        '{"data_version":1,"leaderId":1}',
+        '{"leaderId":,"leaderEpoch":,"votedId":,"votedDirectoryId":,"data_version":1}',
+        '{"leaderId":1,"leaderEpoch":2,"votedId":3,"votedDirectoryId":"AAAA","data_version":1}',
+        '{"leaderId":1,"leaderEpoch":2,"votedId":3,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAQ","data_version":1',
+    ],
+)
 def test_a_file_that_cannot_be_understood_is_refused(text: str) -> None:
     with pytest.raises(KafkaStorageError):
         quorum_state_of_text(text)

@@ -51,7 +51,7 @@ def new_core(
 def leader(voters: VoterSet | None = None, kraft_version: int = 1) -> QuorumCore:
     """Node 1, elected in epoch 1, with its first records synced here and nowhere else."""
     core, effects = new_core(voters=voters, kraft_version=kraft_version)
-    now_ms = core.next_deadline_ms(0)
+    now_ms = 0 if core.is_leader else core.next_deadline_ms(0)  # a sole voter leads at once
     effects += core.tick(now_ms=now_ms)
     while requests := [effect for effect in effects if isinstance(effect, Send) and is_vote(effect.request)]:
         effects = [effect for request in requests for effect in _granted(core, request, now_ms)]

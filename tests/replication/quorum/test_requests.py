@@ -205,6 +205,6 @@ def test_only_the_leader_describes_the_quorum() -> None:
     answer = response.topics[0].partitions[0]
     assert (answer.leader_id, answer.leader_epoch, answer.high_watermark) == (1, 1, 3)
     voters = [(voter.replica_id, voter.log_end_offset, voter.last_fetch_timestamp) for voter in answer.current_voters]
-    assert voters == [(1, 3, -1), (2, 3, 2), (3, -1, -1)]
+    assert voters == [(1, 3, 7), (2, 3, 2), (3, -1, -1)]
     assert [observer.replica_id for observer in answer.observers] == [9]
     assert [node.node_id for node in response.nodes] == [1, 2, 3]

@@ -1,5 +1,6 @@
 """A program that uses a broker: a process on a machine of its own, with links to brokers and a script."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from barnabas.base.network import Address
@@ -35,13 +36,15 @@ class Place(NamedTuple):
     world: World
     broker: Address
     oracle: Oracle
+    addresses: Sequence[Address] = ()
+    """Of all brokers, for those who know a whole cluster."""
 
 
 class SimulatedClient:
     """Subclasses say what it does in `script`. It may be killed, and start from the beginning."""
 
     def __init__(self, place: Place, name: str) -> None:
-        self.world, self.broker, self.oracle = world, _, _ = place
+        self.world, self.broker, self.oracle, self.addresses = world, _, _, _ = place
         self.name = name
         self.machine = world.machine(name)
         self.random = world.random(name, "workload")

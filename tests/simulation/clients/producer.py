@@ -88,17 +88,19 @@ class IdempotentProducer(SimulatedClient):
             yield self.sleep(10)
 
     def _init_producer_id(self) -> Script[None]:
+        while self._producer_id < 0:
+            yield from self._try_init_producer_id()
+
+    def _try_init_producer_id(self) -> Script[None]:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1)
-        while True:
-            try:
-                response = yield self._link.send(request, InitProducerIdResponse, max_version=4)
-                check(response.error_code)
-            except (KafkaError, Failed):
-                yield self.back_off()
-            else:
-                self._producer_id, self._producer_epoch = response.producer_id, response.producer_epoch
-                self.oracle.producer_id_given(self._producer_id)
-                return
+        try:
+            response = yield self._link.send(request, InitProducerIdResponse, max_version=4)
+            check(response.error_code)
+        except (KafkaError, Failed):
+            yield self.back_off()
+        else:
+            self._producer_id, self._producer_epoch = response.producer_id, response.producer_epoch
+            self.oracle.producer_id_given(self._producer_id)
 
     def _produce(self) -> None:
         count = self.random.randint(1, 3)

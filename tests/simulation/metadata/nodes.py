@@ -109,7 +109,7 @@ class QuorumNode:
             log, opened.loader, environment, settings, self.driver, opened.loader.image.end_offset
         )
         acceptor = Acceptor(config, environment, buffers)
-        acceptor.bind()
+        acceptor.bind(config.client_listeners)
         self.driver.start().when_done(lambda _: acceptor.accept(self._dispatch))
 
     def kill(self) -> None:

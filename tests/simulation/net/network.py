@@ -47,7 +47,8 @@ class SimulatedNetwork:
 
     def host(self, name: str) -> Host:
         if name not in self.hosts:
-            self.hosts[name] = Host(name)
+            number = len(self.hosts) + 1
+            self.hosts[name] = Host(name, f"10.0.{number // 256}.{number % 256}")
         return self.hosts[name]
 
     def path(self, source: str, target: str) -> Path:
@@ -99,7 +100,8 @@ class SimulatedNetwork:
         def on_gone(transport: SimulatedTransport, how: str) -> None:
             del process.transports[transport]
             self.connections.pop(connection.number, None)
-            self.scheduler.trace.tell(process.host.name, "{} the connection with {}:{}", how, *transport.peer)
+            peer = connection.ends[0].local if transport is not connection.ends[0] else transport.peer
+            self.scheduler.trace.tell(process.host.name, "{} the connection with {}:{}", how, *peer)
             if not connection.is_held:
                 connection.leave_paths()
 
@@ -109,7 +111,8 @@ class SimulatedNetwork:
         return transport
 
     def established(self, connection: Connection, server: "SimulatedServerSocket", client: SimulatedTransport) -> None:
-        transport = self._transport(server.process, (client.peer, client.local), connection)
+        seen_as = (client.host.ip, client.local[1])
+        transport = self._transport(server.process, (client.peer, seen_as), connection)
         _attach(transport, outgoing=connection.to_client, incoming=connection.to_server)
         self.connections[connection.number] = connection
         connection.enter_paths()

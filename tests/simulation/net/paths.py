@@ -47,8 +47,10 @@ class Path:
 class Host:
     """A machine: it has an address, and it has power or not."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, ip: str = "10.0.0.0") -> None:
         self.name = name
+        self.ip = ip
+        """As servers see it."""
         self.is_up = True
         self._when_up: list[Callable[[], None]] = []
         self._last_port = 50_000

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping
 
 from barnabas.base.network import Address
+from barnabas.base.promise import Promise
 from barnabas.broker.server import BrokerServer
+from barnabas.replication.controller.quorum_controller import QuorumController
 from tests.simulation.world import Machine, Process, World
 
 PORT = 9092
@@ -15,11 +17,15 @@ class SimulatedBroker:
 
     def __init__(self, world: World, node_id: int, properties: Mapping[str, str] = {}) -> None:
         self.world = world
+        self.node_id = node_id
         self.machine: Machine = world.machine(f"broker-{node_id}")
         self.address = Address(self.machine.name, PORT)
         self.is_ready = False
         self.server: BrokerServer
-        self._properties = {
+        self.on_failure: Callable[[Exception], None] | None = None
+        """Called when the broker has ended by itself; without it the simulation ends."""
+        self._on_stopped: Callable[[], None] = lambda: None
+        self.properties = {
             "node.id": str(node_id),
             "log.dirs": "/data",
             "listeners": f"PLAINTEXT://:{PORT}",
@@ -31,6 +37,16 @@ class SimulatedBroker:
         return self.machine.process is not None
 
     @property
+    def is_controller(self) -> bool:
+        """Whether its controller is the active one, as far as it knows."""
+        return self.is_running and self._quorum is not None and self._quorum.is_active
+
+    @property
+    def _quorum(self) -> QuorumController | None:
+        node = getattr(self.server, "node", None)
+        return None if node is None else node.quorum
+
+    @property
     def process(self) -> Process:
         assert self.machine.process is not None, f"{self.machine.name} does not run"
         return self.machine.process
@@ -39,7 +55,8 @@ class SimulatedBroker:
         """`on_crash` is called when the process dies of `Crash`, which a disk raises that was told to."""
         process = self.machine.start(on_crash)
         self.world.trace.tell(self.machine.name, "starts")
-        server = self.server = BrokerServer(self._properties, process.environment, cluster_id=CLUSTER_ID)
+        server = self.server = BrokerServer(self.properties, process.environment, cluster_id=CLUSTER_ID)
+        server.ended.when_done(self._ended)
         process.loop.call_soon(server.start, self._ready)
 
     def _ready(self) -> None:
@@ -50,14 +67,19 @@ class SimulatedBroker:
         """Stops cleanly."""
         self.world.trace.tell(self.machine.name, "is stopped")
         self.is_ready = False
-
-        def ended(*_: object) -> None:
-            assert self.server.ended.error is None, self.server.ended.error
-            self.machine.exit()
-            then()
-
-        self.server.ended.when_done(ended)
+        self._on_stopped = then
         self.process.loop.call_soon(self.server.stop)
+
+    def _ended(self, ended: Promise[None]) -> None:
+        error = ended.error
+        self.is_ready = False
+        if error is None:
+            self.machine.exit()
+            return self._on_stopped()
+        self.world.trace.tell(self.machine.name, "ended: {}", repr(error))
+        assert self.on_failure is not None, f"{self.machine.name} ended: {error!r}"
+        self.machine.exit()
+        self.on_failure(error)
 
     def kill(self) -> None:
         self.is_ready = False

@@ -70,6 +70,29 @@ def test_any_placement_is_sound(racks: list[list[bool]], partitions: int, data: 
         assert len({replica // 10 for replica in replicas}) == min(factor, len(racks))  # as many racks as possible
 
 
+def test_leaders_and_replicas_are_even_over_many_topics_and_every_partition_is_in_every_rack() -> None:
+    random = Random(5)
+    leaders: Counter[int] = Counter()
+    holders: Counter[int] = Counter()
+    for _ in range(900):  # topics of a single partition: only the random start of each can spread them
+        (replicas,) = place(1, 3, RACKS, random)
+        leaders[replicas[0]] += 1
+        holders.update(replicas)
+        assert {replica // 10 for replica in replicas} == {0, 1, 2}
+    assert leaders.keys() == holders.keys() == {broker.broker_id for broker in RACKS}
+    assert max(leaders.values()) < 130  # 100 on average; 3 standard deviations are 28
+    assert min(leaders.values()) > 70
+    assert max(holders.values()) < 350  # 300 on average
+
+
+def test_leaders_are_even_over_racks_and_nearly_so_over_the_brokers_of_each() -> None:
+    placed = place(900, 3, RACKS, Random(5))
+    assert set(Counter(replicas[0] // 10 for replicas in placed).values()) == {300}
+    leaders = Counter(replicas[0] for replicas in placed)
+    assert max(leaders.values()) < 130  # in each round the order of the brokers decides, which is random
+    assert min(leaders.values()) > 70
+
+
 def test_leaders_are_even_after_any_number_of_rounds() -> None:
     brokers = [UsableBroker(number) for number in range(5)]
     leaders = Counter(replicas[0] for replicas in place(1000, 3, brokers, Random(3)))

@@ -1,20 +1,11 @@
-"""A broker for the tests of your own software, inside the test's process.
-
-    with Broker(topics={"orders": 3}) as broker:
-        producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
-
-It listens on a free port of 127.0.0.1, keeps its data in a temporary directory, runs on a thread of its own and is
-gone, with its thread, its files and its sockets, when the block ends. `BarnabasContainer` is the same in a container,
-under testcontainers.
-"""
+"""One broker, inside the test's process."""
 
 import shutil
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from barnabas.base.environment import Report
 from barnabas.base.promise import Promise
@@ -29,33 +20,26 @@ from barnabas.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from barnabas.replication.controller.channel import own_context
-
-if TYPE_CHECKING:
-    from barnabas.testing_container import BarnabasContainer as BarnabasContainer
+from barnabas.testing.calls import TIMEOUT_S, call_and_wait
+from barnabas.testing.movable_time import MovableTime
 
 T = TypeVar("T")
-_TIMEOUT_S = 30
-
-
-class MovableTime:
-    """The time of the system, and what a test has added to it."""
-
-    def __init__(self) -> None:
-        self.ahead_s = 0.0
-
-    def time_ns(self) -> int:
-        return time.time_ns() + int(self.ahead_s * 1e9)
-
-    def monotonic(self) -> float:
-        return time.monotonic() + self.ahead_s
 
 
 class Broker:
     """A broker to start as a context manager, or with `start` and `stop`.
 
     `config` takes Kafka's broker keys, for example {"auto.create.topics.enable": "false"}. A `data_dir` of your own is
-    kept: a second broker on it finds what the first one stored.
+    kept: a second broker on it finds what the first one stored. With more `brokers` than one this is a `Cluster`.
     """
+
+    def __new__(cls, *_args: Any, brokers: int = 1, **_options: Any) -> "Broker":
+        """Makes a cluster of it where more than one broker is asked for."""
+        if cls is Broker and brokers != 1:
+            from barnabas.testing.cluster import Cluster
+
+            return super().__new__(Cluster)
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -65,7 +49,9 @@ class Broker:
         data_dir: str | None = None,
         port: int = 0,
         report: Report | None = None,
+        brokers: int = 1,
     ) -> None:
+        assert brokers == 1, "more than one are a cluster"
         self._topics = dict(topics or {})
         self._config = dict(config or {})
         self._own_data_dir = data_dir
@@ -99,8 +85,8 @@ class Broker:
         self._error = None
         self._thread = threading.Thread(target=self._run, args=(ready,), name="barnabas-broker", daemon=True)
         self._thread.start()
-        if not ready.wait(_TIMEOUT_S):
-            self._error = TimeoutError(f"the broker was not ready within {_TIMEOUT_S} s")
+        if not ready.wait(TIMEOUT_S):
+            self._error = TimeoutError(f"the broker was not ready within {TIMEOUT_S} s")
         if self._error is not None:
             error = self._error
             self.stop()
@@ -114,26 +100,12 @@ class Broker:
 
     def create_topics(self, topics: Mapping[str, int], config: Mapping[str, str] | None = None) -> None:
         """Creates topics, given by name with their number of partitions, all with the same configuration."""
-        request = CreateTopicsRequest(
-            topics=[
-                CreatableTopic(
-                    name=name,
-                    num_partitions=partitions,
-                    replication_factor=-1,
-                    assignments=(),
-                    configs=[CreatableTopicConfig(name=key, value=value) for key, value in (config or {}).items()],
-                )
-                for name, partitions in topics.items()
-            ]
-        )
+        request = create_topics_request(topics, config or {})
 
         def create() -> Promise[CreateTopicsResponse]:
             return self._server.node.controller.submit(request, own_context(request))
 
-        response = self._call_on_loop(create)
-        errors = [f"{topic.name}: {topic.error_message}" for topic in response.topics if topic.error_code]
-        if errors:
-            raise KafkaError("; ".join(errors))
+        check_created(self._call_on_loop(create))
 
     def advance(self, seconds: float) -> None:
         """Moves the broker's clock ahead: sessions end, offsets expire and old segments go without a wait.
@@ -152,19 +124,7 @@ class Broker:
 
     def _call_on_loop(self, ask: Callable[[], Promise[T]]) -> T:
         """Calls `ask` on the broker's thread and waits for its promise. Returns the value, or raises the error."""
-        answered = threading.Event()
-        answers: list[Promise[T]] = []
-
-        def answer(promise: Promise[T]) -> None:
-            answers.append(promise)
-            answered.set()
-
-        self._running.call(lambda: ask().when_done(answer))
-        if not answered.wait(_TIMEOUT_S):
-            raise TimeoutError(f"the broker did not answer within {_TIMEOUT_S} s")
-        if (error := answers[0].error) is not None:
-            raise error
-        return answers[0].value
+        return call_and_wait(self._running.call, ask, "the broker did not answer")
 
     def stop(self) -> None:
         """Answers what is under way, flushes, and leaves nothing behind. Stopping twice does no harm."""
@@ -212,14 +172,18 @@ class Broker:
         process.run(on_ready)
 
 
-def __getattr__(name: str) -> Any:
-    """Imports `BarnabasContainer` when it is asked for: it needs testcontainers, which is not always installed."""
-    if name != "BarnabasContainer":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        from barnabas.testing_container import BarnabasContainer
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] != "testcontainers":
-            raise
-        raise ImportError("BarnabasContainer needs testcontainers: pip install 'barnabas[testcontainers]'") from error
-    return BarnabasContainer
+def create_topics_request(topics: Mapping[str, int], config: Mapping[str, str]) -> CreateTopicsRequest:
+    configs = [CreatableTopicConfig(name=key, value=value) for key, value in config.items()]
+    return CreateTopicsRequest(
+        topics=[
+            CreatableTopic(name=name, num_partitions=partitions, replication_factor=-1, assignments=(), configs=configs)
+            for name, partitions in topics.items()
+        ]
+    )
+
+
+def check_created(response: CreateTopicsResponse) -> None:
+    """Raises what kept topics from being created."""
+    errors = [f"{topic.name}: {topic.error_message}" for topic in response.topics if topic.error_code]
+    if errors:
+        raise KafkaError("; ".join(errors))

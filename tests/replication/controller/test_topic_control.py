@@ -232,7 +232,7 @@ def delete(
 ) -> Decision[DeleteTopicsResponse]:
     request = DeleteTopicsRequest(topics=list(states), topic_names=list(names), timeout_ms=1000)
     deciding = controller(delete_topic_enable=delete_topic_enable)
-    return deciding.decide(request, ControllerRequestContext(api_version), image)
+    return deciding.decide(request, ControllerRequestContext(api_version), image, now_ms=0)
 
 
 def by_name(name: str) -> DeleteTopicState:

@@ -13,6 +13,7 @@ Rules:
 
 from typing import Any
 
+from barnabas.base.version import VERSION
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -77,7 +78,12 @@ def handle_add(replica: QuorumReplica, token: Any, request: AddRaftVoterRequest,
     deadline_ms = now_ms + min(request.timeout_ms, replica.config.response_timeout_ms)
     change = VoterChange(token, deadline_ms=deadline_ms, is_removal=False, voter=voter)
     change.acknowledge_when_committed = request.ack_when_committed
-    change.probe = ApiVersionsRequest(cluster_id=replica.me.cluster_id, node_id=replica.node_id)
+    change.probe = ApiVersionsRequest(
+        client_software_name="barnabas",
+        client_software_version=VERSION.replace("+", "-"),
+        cluster_id=replica.me.cluster_id,
+        node_id=request.voter_id,
+    )
     assert isinstance(replica.state, Leader)
     replica.state.change = change
     replica.connections.sent(voter.key.node_id, change.probe)

@@ -1,0 +1,119 @@
+"""`barnabas cluster`: the nodes of a cluster, its quorum, and what is wrong with its partitions."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from barnabas.client.cluster_status import ClusterStatus, NodeStatus, Quorum, QuorumReplica, cluster_status
+from barnabas.commands.cluster_options import CLUSTER_OPTIONS, connect
+from barnabas.commands.watching import WATCH, View, show
+from barnabas.options import Arguments, Command
+from barnabas.output import human_duration, plural, table_lines
+from barnabas.protocol.types import TopicPartition
+
+_NAMED_MAX = 10
+"""How many partitions a line names."""
+
+
+def status(arguments: Arguments) -> int:
+    with connect(arguments) as client:
+        show(View("cluster", lambda: cluster_status(client), _lines, _as_json), arguments)
+    return 0
+
+
+# ---- text
+
+
+def _lines(found: ClusterStatus) -> Iterator[str]:
+    brokers = sum("broker" in node.roles for node in found.nodes)
+    yield f"cluster {found.cluster_id}  ({plural(brokers, 'broker')}, controller {found.controller_id})"
+    rows = [_row(node, found) for node in found.nodes]
+    yield from table_lines(("NODE", "ADDRESS", "RACK", "ROLES", "STATE", "LEADS", "REPLICAS"), rows)
+    yield ""
+    yield from _quorum_lines(found)
+    yield ""
+    yield f"{plural(found.partitions, 'partition')}, {_named(found.leaderless, 'without a leader')}, " + _named(
+        found.under_replicated, "not fully in sync"
+    )
+
+
+def _row(node: NodeStatus, found: ClusterStatus) -> tuple[object, ...]:
+    address = node.address or (found.quorum.addresses.get(node.node_id) if found.quorum is not None else None)
+    state = "fenced" if node.is_fenced else "active" if "broker" in node.roles else "-"
+    roles = ",".join(node.roles)
+    return node.node_id, address or "-", node.rack or "-", roles, state, node.leads, node.replicas
+
+
+def _quorum_lines(found: ClusterStatus) -> Iterator[str]:
+    quorum = found.quorum
+    if quorum is None:
+        yield f"quorum: not known, {found.why_no_quorum}"
+        return
+    yield f"quorum: leader {quorum.leader_id}, epoch {quorum.leader_epoch}, high watermark {quorum.high_watermark}"
+    rows = [
+        (each.node_id, role, each.log_end_offset, each.lag, _caught_up(each, quorum))
+        for replicas, role in ((quorum.voters, "voter"), (quorum.observers, "observer"))
+        for each in replicas
+    ]
+    yield from table_lines(("NODE", "ROLE", "END", "LAG", "CAUGHT UP"), rows)
+
+
+def _caught_up(replica: QuorumReplica, quorum: Quorum) -> str:
+    if replica.node_id == quorum.leader_id:
+        return "leads"
+    if replica.last_caught_up_ms < 0:
+        return "never" if replica.lag else "-"
+    seconds = time.time() - replica.last_caught_up_ms / 1000
+    return "now" if seconds < 5 else f"{human_duration(seconds)} ago"
+
+
+def _named(partitions: list[TopicPartition], what: str) -> str:
+    if not partitions:
+        return f"none {what}"
+    names = ", ".join(map(str, partitions[:_NAMED_MAX]))
+    more = f" and {len(partitions) - _NAMED_MAX} more" if len(partitions) > _NAMED_MAX else ""
+    return f"{len(partitions)} {what}: {names}{more}"
+
+
+# ---- JSON
+
+
+def _as_json(found: ClusterStatus) -> dict[str, Any]:
+    return {
+        "cluster_id": found.cluster_id,
+        "controller_id": found.controller_id,
+        "nodes": [
+            {**node._asdict(), "address": str(node.address) if node.address is not None else None}
+            for node in found.nodes
+        ],
+        "quorum": _quorum_json(found.quorum) if found.quorum is not None else None,
+        "num_partitions": found.partitions,
+        "leaderless": [partition._asdict() for partition in found.leaderless],
+        "under_replicated": [partition._asdict() for partition in found.under_replicated],
+    }
+
+
+def _quorum_json(quorum: Quorum) -> dict[str, Any]:
+    return {
+        "leader_id": quorum.leader_id,
+        "leader_epoch": quorum.leader_epoch,
+        "high_watermark": quorum.high_watermark,
+        "voters": [
+            {**voter._asdict(), "address": str(quorum.addresses[voter.node_id])}
+            if voter.node_id in quorum.addresses
+            else voter._asdict()
+            for voter in quorum.voters
+        ],
+        "observers": [observer._asdict() for observer in quorum.observers],
+    }
+
+
+COMMANDS = (
+    Command(
+        "cluster status",
+        "Show the nodes, the quorum, who leads how much, and which partitions have no leader.",
+        status,
+        (WATCH, *CLUSTER_OPTIONS),
+        examples=("barnabas cluster status", "barnabas cluster status --watch", "barnabas cluster status --json"),
+    ),
+)

@@ -1,0 +1,49 @@
+"""What Metadata and DescribeTopicPartitions say of leaders and replicas, to the clients of one listener.
+
+As in Kafka, a replica is offline if its broker is not registered, fenced, without this listener, or has lost the log
+dir that it is in; and a leader that clients of this listener cannot reach is none.
+"""
+
+from collections.abc import Sequence
+
+from barnabas.protocol.types import ZERO_UUID, Uuid
+from barnabas.replication.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage
+
+_UNASSIGNED = ZERO_UUID[:-1] + b"\x01"
+_LOST = ZERO_UUID[:-1] + b"\x02"
+_ONLINE_ANYHOW = (ZERO_UUID, _UNASSIGNED)
+"""Directories of which nobody knows so far where they are."""
+
+
+class ReplicaStates:
+    """The states in one image. It is asked for each partition of each topic, so it looks at every broker only once."""
+
+    __slots__ = ("_online", "_reachable", "registered")
+
+    def __init__(self, image: MetadataImage, listener: str) -> None:
+        self.registered = image.brokers
+        self._reachable = {
+            broker_id: broker for broker_id, broker in image.brokers.items() if listener in broker.endpoints
+        }
+        self._online = {broker_id: broker for broker_id, broker in self._reachable.items() if not broker.fenced}
+
+    def leader(self, partition: PartitionImage) -> int:
+        return partition.leader if partition.leader in self._reachable else NO_LEADER
+
+    def online(self, replicas: Sequence[int]) -> Sequence[int]:
+        """Returns those whose broker is there, whatever became of its dirs."""
+        return [replica for replica in replicas if replica in self._online]
+
+    def offline(self, partition: PartitionImage) -> Sequence[int]:
+        directories = partition.directories or (_UNASSIGNED,) * len(partition.replicas)
+        return [
+            replica
+            for replica, directory in zip(partition.replicas, directories)
+            if (broker := self._online.get(replica)) is None or not _has_online(broker, directory)
+        ]
+
+
+def _has_online(broker: BrokerImage, directory: Uuid) -> bool:
+    if directory in broker.log_dirs or directory in _ONLINE_ANYHOW:
+        return True
+    return directory != _LOST and not broker.log_dirs

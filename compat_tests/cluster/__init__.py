@@ -1,0 +1,1 @@
+"""What only a cluster of several brokers can show."""

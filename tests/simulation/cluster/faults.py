@@ -1,0 +1,310 @@
+"""What goes wrong in a cluster, in bursts, and how it is mended: all of it, or a majority.
+
+A fault chooses whom it hits when it happens; in half of the cases that is the controller.
+"""
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from barnabas.broker.server import NotRegistered
+from barnabas.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
+from barnabas.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from barnabas.replication.quorum.voters import VoterSet
+from tests.simulation.cluster.oracle import ClusterOracle, DataOracle
+from tests.simulation.net.streams import End
+from tests.simulation.scenarios.brokers import CLUSTER_ID, SimulatedBroker
+from tests.simulation.scenarios.cluster import CONTROLLER_PORT, SimulatedCluster
+from tests.simulation.scenarios.faults import Fault
+from tests.simulation.scheduler import MS
+from tests.simulation.world import World
+
+
+class ClusterFaults:
+    def __init__(self, cluster: SimulatedCluster, oracle: ClusterOracle, data: Sequence[DataOracle]) -> None:
+        self.cluster = cluster
+        self.world: World = cluster.world
+        self.oracle = oracle
+        self.data = data
+        """What is known of each broker's partitions."""
+        self.happened: dict[str, int] = {}
+        self.is_over = False
+        self.broken: list[SimulatedBroker] = []
+        """Those that stay broken when the others are mended."""
+        self._ask: Callable[[object, type], None] = lambda request, response_class: None
+
+    def expect(self, plan: Sequence[Fault], ask: Callable[[object, type], None]) -> None:
+        """Lets the faults of a plan happen, each with randomness of its own. `ask` sends a request to some broker."""
+        self._ask = ask
+        for number, fault in enumerate(plan):
+            random = self.world.random(f"fault {number}", fault.kind)
+            self.world.scheduler.at(fault.at_ms * MS, random, self._happen, fault.kind, random)
+
+    def _happen(self, kind: str, random: Random) -> None:
+        if not self.is_over:
+            self.happened[kind] = self.happened.get(kind, 0) + 1
+            self.oracle.disturbances += 1
+            HOW[kind](self, random)
+
+    def later(self, delay_ms: float, random: Random, callback: Callable[[], None]) -> None:
+        scheduler = self.world.scheduler
+        scheduler.at(scheduler.now_us + int(delay_ms * MS), random, callback)
+
+    def tell(self, who: str, what: str, *args: object) -> None:
+        self.world.trace.tell(who, what, *args)
+
+    # ---- whom
+
+    @property
+    def running(self) -> list[SimulatedBroker]:
+        return [broker for broker in self.cluster.brokers if broker.is_running]
+
+    def victim(self, random: Random) -> SimulatedBroker | None:
+        controller = self.cluster.controller
+        if controller is not None and random.random() < 0.5:
+            return controller
+        return random.choice(self.running) if self.running else None
+
+    # ---- processes
+
+    def start(self, broker: SimulatedBroker) -> None:
+        """Starts a broker, and listens to it. One that ends by itself is started again."""
+        if broker.is_running or broker in self.broken:
+            return
+        self.oracle.disturbances += 1
+        broker.on_failure = lambda error: self._failed(broker, error)
+        broker.start()
+        broker.process.loop.call_soon(self.oracle.watch, broker)
+
+    def _failed(self, broker: SimulatedBroker, error: Exception) -> None:
+        assert isinstance(error, NotRegistered), f"{broker.machine.name} ended: {error!r}"
+        random = self.world.random(f"{broker.machine.name} life {broker.machine.lives}", "restart")
+        self._start_later(broker, random)
+
+    def _start_later(self, broker: SimulatedBroker, random: Random) -> None:
+        delay_ms = 0 if self.is_over else random.choice((0, 500, 5_000))
+        self.later(delay_ms, random, lambda: self.start(broker))
+
+    def kill(self, random: Random) -> None:
+        if (broker := self.victim(random)) is not None:
+            broker.kill()
+            self._start_later(broker, random)
+
+    def cut_power(self, random: Random) -> None:
+        if (broker := self.victim(random)) is not None:
+            self._cut_power(broker)
+            self._start_later(broker, random)
+
+    def cut_power_of_all(self, random: Random) -> None:
+        for broker in self.running:
+            self._cut_power(broker)
+            self._start_later(broker, random)
+
+    def _cut_power(self, broker: SimulatedBroker) -> None:
+        self.data[broker.node_id - 1].power_was_cut()
+        broker.cut_power()
+
+    def stop(self, random: Random) -> None:
+        broker = self.victim(random)
+        if broker is None or not broker.is_ready or broker.process.loop.is_paused:
+            return
+
+        def stopped() -> None:
+            self.data[broker.node_id - 1].was_stopped()
+            self._start_later(broker, random)
+
+        broker.stop(stopped)
+
+    def pause(self, random: Random) -> None:
+        if (broker := self.victim(random)) is not None:
+            loop = broker.process.loop
+            self.tell(broker.machine.name, "is paused")
+            loop.pause()
+            self.later(random.choice((100, 1_500, 6_000, 14_000)), random, lambda: self._resume(broker))
+
+    def _resume(self, broker: SimulatedBroker) -> None:
+        if broker.is_running and broker.process.loop.is_paused and not self.is_over:
+            self.oracle.disturbances += 1
+            self.tell(broker.machine.name, "goes on")
+            broker.process.loop.resume()
+
+    def jump_clock(self, random: Random) -> None:
+        broker = random.choice(self.cluster.brokers)
+        broker.machine.set_clock(random.choice((-3_600_000, -700, 0, 900, 60_000)))
+
+    # ---- the network
+
+    def isolate(self, random: Random) -> None:
+        broker = self.victim(random) or self.cluster.brokers[0]
+        self.world.network.isolate(broker.machine.name)
+        self._heal_later(random)
+
+    def cut_one_way(self, random: Random) -> None:
+        self._cut_between(random, is_symmetric=False)
+
+    def cut_both_ways(self, random: Random) -> None:
+        self._cut_between(random, is_symmetric=True)
+
+    def _cut_between(self, random: Random, *, is_symmetric: bool) -> None:
+        names = [broker.machine.name for broker in self.cluster.brokers]
+        if len(names) > 1:
+            source, target = random.sample(names, 2)
+            self.world.network.cut(source, target)
+            if is_symmetric:
+                self.world.network.cut(target, source)
+            self._heal_later(random)
+
+    def split(self, random: Random) -> None:
+        names = [broker.machine.name for broker in self.cluster.brokers]
+        here = random.sample(names, random.randrange(len(names)) or 1)
+        for one in here:
+            for other in names:
+                if other not in here:
+                    self.world.network.cut(one, other)
+                    self.world.network.cut(other, one)
+        self._heal_later(random)
+
+    def _heal_later(self, random: Random) -> None:
+        if random.random() < 0.7:
+            self.later(random.choice((200, 2_000, 8_000)), random, lambda: None if self.is_over else self.heal())
+
+    def heal(self, _random: Random | None = None) -> None:
+        self.oracle.disturbances += 1
+        self.world.network.heal_all()
+
+    def cut_connection(self, random: Random) -> None:
+        if connections := self.world.network.connections:
+            connection = connections[random.choice(list(connections))]
+            stream = random.choice((connection.to_server, connection.to_client))
+            end, after_bytes = random.choice(list(End)), random.choice((0, 1, 3, 50, random.randrange(2_000)))
+            self.tell("network", "cuts {} by {} after {} bytes", repr(connection), end.value, after_bytes)
+            stream.cut(end, after_bytes)
+
+    def stall(self, random: Random) -> None:
+        if connections := self.world.network.connections:
+            connection = connections[random.choice(list(connections))]
+            stream = random.choice((connection.to_server, connection.to_client))
+            duration_ms = random.choice((50, 1_000, 4_000))
+            self.tell("network", "stalls {} for {} ms", repr(connection), duration_ms)
+            stream.stall(duration_ms)
+
+    # ---- the quorum
+
+    def resign(self, _random: Random) -> None:
+        controller = self.cluster.controller
+        if controller is not None and not controller.process.loop.is_paused:
+            self.tell(controller.machine.name, "resigns")
+            controller.process.loop.call_soon(controller.server.node.quorum.driver.resign)
+
+    def _voters(self) -> VoterSet | None:
+        controller = self.cluster.controller
+        return None if controller is None else controller.server.node.quorum.driver.core.replica.voters
+
+    def remove_voter(self, random: Random) -> None:
+        voters = self._voters()
+        if voters is not None and len(voters) > 1:
+            key = random.choice(list(voters)).key
+            self.tell("faults", "voter {} is to be removed", key.node_id)
+            request = RemoveRaftVoterRequest(
+                cluster_id=CLUSTER_ID, voter_id=key.node_id, voter_directory_id=key.directory_id
+            )
+            self._ask(request, RemoveRaftVoterResponse)
+
+    def add_voter(self, random: Random) -> None:
+        voters = self._voters()
+        missing = [
+            node_id
+            for node_id in self.cluster.voter_ids
+            if voters is not None and all(node_id != voter.key.node_id for voter in voters)
+        ]
+        if missing:
+            node_id = random.choice(missing)
+            self.tell("faults", "voter {} is to be added", node_id)
+            request = AddRaftVoterRequest(
+                cluster_id=CLUSTER_ID,
+                timeout_ms=3_000,
+                voter_id=node_id,
+                voter_directory_id=self.cluster.directory_ids[node_id],
+                listeners=[Listener(name="CONTROLLER", host=f"broker-{node_id}", port=CONTROLLER_PORT)],
+            )
+            self._ask(request, AddRaftVoterResponse)
+
+    # ---- the end
+
+    def mend(self, random: Random, *, all_of_it: bool) -> list[SimulatedBroker]:
+        """Mends everything, or leaves some brokers broken without whom a majority is left; returns those that are
+        well."""
+        self.is_over = True
+        self.oracle.disturbances += 1
+        self.tell("faults", "are over")
+        self.world.network.heal_all()
+        broken = self.broken = [] if all_of_it else self._left_broken(random)
+        for broker in self.cluster.brokers:
+            if broker not in broken:
+                broker.machine.set_clock(0)
+                if broker.is_running and broker.process.loop.is_paused:
+                    broker.process.loop.resume()
+                self.start(broker)
+        for broker in broken:
+            self._leave_broken(broker, random)
+        return [broker for broker in self.cluster.brokers if broker not in broken]
+
+    def _left_broken(self, random: Random) -> list[SimulatedBroker]:
+        brokers = list(self.cluster.brokers)
+        random.shuffle(brokers)
+        broken: list[SimulatedBroker] = []
+        for broker in brokers[: random.randint(1, max(1, len(brokers) - 1))]:
+            rest = [each.node_id for each in brokers if each is not broker and each not in broken]
+            if rest and self._majority_is_left(rest):
+                broken.append(broker)
+        return broken
+
+    def _majority_is_left(self, node_ids: list[int]) -> bool:
+        """Returns whether these hold a majority of every set of voters that some node holds to be in force."""
+        sets = [self.cluster.voter_ids]
+        for broker in self.cluster.brokers:
+            if hasattr(broker.server, "node"):
+                history = broker.server.node.quorum.driver.core.replica.history
+                sets += [
+                    [voter.key.node_id for voter in voters]
+                    for voters in (history.last, history.before_last)
+                    if voters is not None
+                ]
+        return all(2 * sum(voter in node_ids for voter in voters) > len(voters) for voters in sets if voters)
+
+    def _leave_broken(self, broker: SimulatedBroker, random: Random) -> None:
+        """Dead, silent, or alive and cut off: such a one would disturb the others if it could."""
+        network, name = self.world.network, broker.machine.name
+        how = random.choice(("dead", "off", "paused", "deaf", "mute", "isolated"))
+        self.tell(name, "stays {}", how)
+        if how in ("dead", "off"):
+            if broker.is_running:
+                broker.kill() if how == "dead" else self._cut_power(broker)
+            return
+        if how == "paused" and broker.is_running:
+            broker.process.loop.pause()
+        for other in self.cluster.brokers:
+            if other is not broker:
+                if how in ("deaf", "isolated"):
+                    network.cut(other.machine.name, name)
+                if how in ("mute", "isolated"):
+                    network.cut(name, other.machine.name)
+
+
+HOW: dict[str, Callable[[ClusterFaults, Random], None]] = {
+    "kill": ClusterFaults.kill,
+    "power cut": ClusterFaults.cut_power,
+    "power cut of all": ClusterFaults.cut_power_of_all,
+    "pause": ClusterFaults.pause,
+    "isolate": ClusterFaults.isolate,
+    "cut one way": ClusterFaults.cut_one_way,
+    "cut both ways": ClusterFaults.cut_both_ways,
+    "split": ClusterFaults.split,
+    "heal network": ClusterFaults.heal,
+    "connection cut": ClusterFaults.cut_connection,
+    "stall": ClusterFaults.stall,
+    "clean stop": ClusterFaults.stop,
+    "resign": ClusterFaults.resign,
+    "remove voter": ClusterFaults.remove_voter,
+    "add voter": ClusterFaults.add_voter,
+    "clock jump": ClusterFaults.jump_clock,
+}

@@ -1,0 +1,156 @@
+"""After the faults all is well within a bounded time, in virtual time, although some brokers may stay broken:
+
+- one controller is active and every broker that is well is unfenced, after 5 s and the timeouts by which a dead one is
+  known to be dead;
+- every partition of such a broker has a leader 2 s later;
+- records and changes of the metadata are answered within 2 s, through every such broker;
+- everything that was acknowledged is read, by groups as well where no broker stays broken;
+- in the last 10 s nothing moves: no controller, no leader epoch, no session.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas.protocol.errors import ErrorCode
+from barnabas.replication.metadata.image import NO_LEADER, MetadataImage
+from tests.simulation.clients.client import Failed, SimulatedClient
+from tests.simulation.clients.script import Script
+from tests.simulation.cluster.administrator import Administrator
+from tests.simulation.cluster.clients import ClusterProducer
+from tests.simulation.cluster.facts import Facts
+from tests.simulation.scenarios.brokers import SimulatedBroker
+from tests.simulation.scheduler import MS
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster.scenario import ManyBrokers
+
+
+_STILL_HEARD_MS = 6_000
+
+
+class Probe(Administrator):
+    """Creates a topic through one broker, and says when that is done."""
+
+    def script(self) -> Script[None]:
+        try:
+            yield from self._create()
+        except Failed as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # the broker has asked twice
+                raise
+
+
+class ProbeProducer(ClusterProducer):
+    """Gets a producer id and one batch through."""
+
+    def script(self) -> Script[None]:
+        yield from self._init_producer_id()
+        self._produce()
+        while not self.is_drained:
+            yield self.sleep(5)
+
+
+class Liveness:
+    def __init__(self, scenario: "ManyBrokers") -> None:
+        self._scenario = scenario
+
+    def check(self, well: list[SimulatedBroker]) -> None:
+        scenario, settings = self._scenario, self._scenario.settings
+        names, mended_us = ", ".join(broker.machine.name for broker in well), scenario.scheduler.now_us
+        sessions_ms = settings.session_timeout_ms + settings.fetch_timeout_ms + settings.election_timeout_ms
+        self._within(
+            5_000 + sessions_ms, lambda: self._is_controlled(well), f"one controller, and {names} are unfenced"
+        )
+        # A connection that was cut without a word is taken for a good one until a heartbeat has got no answer.
+        scenario.scheduler.run_until(max(scenario.scheduler.now_us, mended_us + 5_000 * MS))
+        self._within(2_000, lambda: self._is_led(well), f"everything on {names} is led")
+        for client in scenario.producers:
+            client.stop()
+        scenario.administrator.stop()
+        self._probe(well)
+        self._within(20_000, lambda: self._is_drained(well), f"everything is acknowledged by {names}")
+        self._within(10_000, lambda: self._is_read(well), f"everything is read from {names}")
+        if len(well) == len(scenario.cluster.brokers):
+            self._within(60_000, self._is_consumed, "groups have no lag")
+        self._nothing_moves(well)
+
+    def _within(self, within_ms: float, condition: Callable[[], bool], what: str) -> None:
+        self._scenario.scheduler.run_until_true(condition, within_ms=within_ms, what=what)
+
+    def _image(self, well: list[SimulatedBroker]) -> MetadataImage | None:
+        """Returns what the controller has published, if there is one."""
+        active = [broker for broker in well if broker.is_controller]
+        return active[0].server.node.quorum.loader.image if len(active) == 1 else None
+
+    def _is_controlled(self, well: list[SimulatedBroker]) -> bool:
+        image = self._image(well)
+        unfenced = {} if image is None else image.brokers
+        return all(
+            broker.is_ready and broker.node_id in unfenced and not unfenced[broker.node_id].fenced for broker in well
+        )
+
+    def _is_led(self, well: list[SimulatedBroker]) -> bool:
+        image = self._image(well)
+        alive = {broker.node_id for broker in well}
+        return image is not None and all(
+            partition.leader != NO_LEADER
+            for topic in image.topics.values()
+            for partition in topic.partitions
+            if alive.intersection(partition.isr)
+        )
+
+    def _probe(self, well: list[SimulatedBroker]) -> None:
+        """Clients that have seen nothing of the faults are served at once."""
+        scenario = self._scenario
+        probes: list[SimulatedClient] = []
+        for broker in well:
+            place = scenario.places[broker.node_id - 1]._replace(addresses=[broker.address])
+            probe = Probe(place, f"probe-{broker.node_id}", facts=Facts(), interval_ms=0)
+            producer = ProbeProducer(
+                place, f"probe-producer-{broker.node_id}", target=next(iter(place.oracle.partitions)), interval_ms=0
+            )
+            probes += [probe, producer]
+        for client in probes:
+            client.start()
+        self._within(2_000, lambda: all(client.has_ended for client in probes), "new clients of all brokers are served")
+
+    def _is_drained(self, well: list[SimulatedBroker]) -> bool:
+        alive = {broker.node_id for broker in well}
+        return all(
+            producer.has_ended
+            for producer in self._scenario.producers
+            if self._scenario.broker_of(producer.target) in alive
+        )
+
+    def _is_read(self, well: list[SimulatedBroker]) -> bool:
+        return all(self._scenario.data[broker.node_id - 1].is_all_read() for broker in well)
+
+    def _is_consumed(self) -> bool:
+        oracle = self._scenario.data[0]
+        return all(
+            oracle.covered.get((group, partition), 0) == len(model.read)
+            for partition, model in oracle.partitions.items()
+            for group in {member.group: None for member in self._scenario.members}
+            if all(partition.topic in member.topics for member in self._scenario.members)
+        )
+
+    def _nothing_moves(self, well: list[SimulatedBroker]) -> None:
+        """A broker that stays broken is fenced first. One that only hears nothing is heard for a while."""
+        scenario = self._scenario
+        scenario.scheduler.run_for(scenario.settings.session_timeout_ms + _STILL_HEARD_MS)
+        before, fenced = self._standing(well), len(scenario.oracle.fenced)
+        scenario.scheduler.run_for(10_000)
+        after = self._standing(well)
+        moved = [f"{what}: {before[what]}, {after[what]}" for what in before if before[what] != after.get(what)]
+        assert not moved, f"epochs move: {moved}"
+        assert len(scenario.oracle.fenced) == fenced, f"brokers are fenced: {scenario.oracle.fenced[fenced:]}"
+
+    def _standing(self, well: list[SimulatedBroker]) -> dict[str, int]:
+        """Returns the epochs of the controller and of the leaders."""
+        image = self._image(well)
+        assert image is not None, "there is not one controller"
+        epochs = {
+            f"{topic.name}-{index}": partition.leader_epoch
+            for topic in image.topics.values()
+            for index, partition in enumerate(topic.partitions)
+        }
+        return epochs | {"controller": max(self._scenario.oracle.controllers)}

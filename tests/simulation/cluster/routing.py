@@ -1,0 +1,115 @@
+"""How clients find their way in a cluster: any broker tells who leads a partition, and only the leader serves it."""
+
+from collections import deque
+from typing import Any, NamedTuple
+
+from barnabas.base.network import Address
+from barnabas.base.promise import Promise
+from barnabas.broker.network.peer_client import PeerClient, PeerSettings, PeerUnavailable
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.fetch import FetchResponse
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from barnabas.protocol.messages.produce import ProduceResponse
+from barnabas.protocol.types import TopicPartition
+from tests.simulation.clients.client import SimulatedClient
+
+SETTINGS = PeerSettings(timeout_ms=5_000, connection_setup_timeout_ms=1_500, reconnect_backoff_max_ms=200)
+_ELSEWHERE = frozenset(
+    {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE}
+)
+
+
+class _Waiting(NamedTuple):
+    """A request that waits until its leader is known."""
+
+    promise: Promise[Any]
+    request: Any
+    response_class: type[Any]
+    options: dict[str, Any]
+
+
+class LeaderLink:
+    """Like a PeerClient, but of whoever leads a partition. What goes wrong makes it ask again for the next request."""
+
+    def __init__(self, client: "ClusterClient", partition: TopicPartition) -> None:
+        self._client = client
+        self._partition = partition
+        self._leader: PeerClient | None = None
+        self._asked: PeerClient | None = None
+        self._waiting: deque[_Waiting] = deque()
+
+    def send(self, request: Any, response_class: type[Any], **options: Any) -> Promise[Any]:
+        promise: Promise[Any] = Promise()
+        waiting = _Waiting(promise, request, response_class, options)
+        if self._leader is not None:
+            self._forward(self._leader, waiting)
+        else:
+            self._waiting.append(waiting)
+            if self._asked is None:
+                self._ask()
+        return promise
+
+    def close(self) -> None:
+        for link in (self._leader, self._asked):
+            if link is not None:
+                link.close()
+
+    def _forward(self, leader: PeerClient, waiting: _Waiting) -> None:
+        def answered(answer: Promise[Any]) -> None:
+            if (answer.error is not None or _is_elsewhere(answer.value)) and self._leader is leader:
+                self._leader = None
+            if answer.error is not None:
+                waiting.promise.fail(answer.error)
+            else:
+                waiting.promise.resolve(answer.value)
+
+        leader.send(waiting.request, waiting.response_class, **waiting.options).when_done(answered)
+
+    def _ask(self) -> None:
+        self._asked = self._client.link_to(self._client.any_broker())
+        topic = MetadataRequestTopic(name=self._partition.topic)
+        request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False)
+        self._asked.send(request, MetadataResponse, max_version=12).when_done(self._told)
+
+    def _told(self, answer: Promise[MetadataResponse]) -> None:
+        assert self._asked is not None
+        asked, self._asked = self._asked, None
+        address = None if answer.error is not None else leader_in(answer.value, self._partition)
+        asked.close()
+        waiting, self._waiting = self._waiting, deque()
+        if address is None:
+            for each in waiting:
+                each.promise.fail(PeerUnavailable(f"nobody leads {self._partition}", was_sent=False))
+            return
+        self._leader = leader = self._client.link_to(address)
+        for each in waiting:
+            self._forward(leader, each)
+
+
+def leader_in(response: MetadataResponse, partition: TopicPartition) -> Address | None:
+    brokers = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
+    for topic in response.topics:
+        for described in topic.partitions:
+            if (topic.name, described.partition_index) == partition:
+                return brokers.get(described.leader_id)
+    return None
+
+
+def _is_elsewhere(response: Any) -> bool:
+    if isinstance(response, ProduceResponse):
+        return any(each.error_code in _ELSEWHERE for topic in response.responses for each in topic.partition_responses)
+    if isinstance(response, FetchResponse):
+        return any(each.error_code in _ELSEWHERE for topic in response.responses for each in topic.partitions)
+    return False
+
+
+class ClusterClient(SimulatedClient):
+    """A client that knows all addresses of a cluster."""
+
+    def any_broker(self) -> Address:
+        return self.random.choice(list(self.addresses))
+
+    def link_to(self, address: Address) -> PeerClient:
+        link = PeerClient(address, self.process.environment, self._buffers, client_id=self.name, settings=SETTINGS)
+        self._links.append(link)
+        return link

@@ -1,0 +1,94 @@
+"""What a seed draws before it begins: how large the cluster is, how patient its nodes are, and what goes wrong.
+
+Each kind of fault is on in half of the seeds, so that some seeds have many of one kind and none of the others. One seed
+in ten has none at all.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tests.simulation.scheduler import random_of
+
+KINDS = (
+    "kill",
+    "power cut",
+    "power cut of all",
+    "pause",
+    "isolate",
+    "cut one way",
+    "cut both ways",
+    "split",
+    "heal network",
+    "connection cut",
+    "stall",
+    "clean stop",
+    "resign",
+    "remove voter",
+    "add voter",
+    "clock jump",
+)
+ON_LINKS = frozenset({"isolate", "cut one way", "cut both ways", "split", "connection cut", "stall"})
+
+
+class Settings(NamedTuple):
+    brokers: int = 3
+    voters: int = 3
+    session_timeout_ms: int = 9_000
+    heartbeat_interval_ms: int = 2_000
+    fetch_timeout_ms: int = 2_000
+    election_timeout_ms: int = 1_000
+    snapshot_bytes: int = 1 << 20
+    producers: int = 4
+    interval_ms: int = 500
+    """Between two batches of a producer, on average."""
+    admin_interval_ms: int = 700
+    members: int = 0
+    """Of each of the two groups."""
+    kinds: tuple[str, ...] = ()
+    faults: int = 0
+    calm_ms: int = 4_000
+    faults_ms: int = 24_000
+    heals_all: bool = True
+    """Whether everything is mended in the end, or only a majority."""
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return {
+            "broker.session.timeout.ms": str(self.session_timeout_ms),
+            "broker.heartbeat.interval.ms": str(self.heartbeat_interval_ms),
+            "controller.quorum.fetch.timeout.ms": str(self.fetch_timeout_ms),
+            "controller.quorum.election.timeout.ms": str(self.election_timeout_ms),
+            "metadata.log.max.record.bytes.between.snapshots": str(self.snapshot_bytes),
+            "log.flush.interval.messages": "1",
+            "offsets.topic.num.partitions": "3",
+            "offsets.topic.replication.factor": "1",
+            "group.consumer.heartbeat.interval.ms": "2000",
+            "group.consumer.session.timeout.ms": "10000",
+            "group.consumer.min.session.timeout.ms": "10000",
+            "group.consumer.min.heartbeat.interval.ms": "2000",
+            "group.initial.rebalance.delay.ms": "500",
+        }
+
+
+def drawn(seed: int, **fixed: object) -> Settings:
+    """Draws the settings of a seed; `fixed` ones are given."""
+    random = random_of(seed, "cluster", "settings")
+    brokers = random.choice((1, 2, 3, 3, 3, 3, 3, 4, 5))
+    session_timeout_ms = random.choice((2_000, 4_000, 9_000))
+    settings = Settings(
+        brokers=brokers,
+        voters=random.choice((1, 3, 3, 3)) if brokers >= 3 else 1,
+        session_timeout_ms=session_timeout_ms,
+        heartbeat_interval_ms=session_timeout_ms // random.choice((4, 8)),
+        fetch_timeout_ms=random.choice((800, 2_000)),
+        election_timeout_ms=random.choice((400, 1_000)),
+        snapshot_bytes=random.choice((3_000, 1 << 20)),
+        producers=random.choice((2, 4, 6)),
+        interval_ms=random.choice((200, 500, 1_500)),
+        admin_interval_ms=random.choice((200, 700, 2_000)),
+        members=random.choice((0, 0, 1, 2)),
+        kinds=tuple(kind for kind in KINDS if random.random() < 0.5),
+        faults=0 if random.random() < 0.1 else random.choice((3, 8, 16, 30)),
+        heals_all=random.random() < 0.6,
+    )
+    return settings._replace(**fixed)  # type: ignore[arg-type]

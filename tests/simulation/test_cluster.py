@@ -1,0 +1,54 @@
+"""Clusters of one to five whole brokers with their clients in the simulated world: what was answered is true, whatever
+goes wrong, and afterwards all is well again."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.cluster.scenario import ManyBrokers
+from tests.simulation.cluster.settings import KINDS, Settings, drawn
+from tests.simulation.seeds import replayable, run_seeds
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SEEDS = int(os.environ.get("SIM_SEEDS", "100"))
+SHARDS = 10
+
+
+def run(seed: int, settings: Settings | None = None) -> ManyBrokers:
+    scenario = ManyBrokers(seed, settings or drawn(seed))
+    with replayable(seed, scenario.world.trace):
+        return scenario.run()
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_a_cluster_keeps_what_it_promised_and_recovers(shard: int) -> None:
+    run_seeds(run, SEEDS, shard=shard, shards=SHARDS)
+
+
+def test_without_faults_there_is_one_controller_and_nobody_is_fenced() -> None:
+    scenario = run(1, Settings(brokers=5, producers=6))
+    assert len(scenario.oracle.controllers) == 1
+    assert scenario.oracle.fenced == []
+    assert scenario.oracle.facts.answers > 20
+    assert all(oracle.acknowledged_records for oracle in scenario.data)
+
+
+def test_every_kind_of_fault_happens() -> None:
+    scenario = run(3, Settings(kinds=KINDS, faults=60))
+    assert len(scenario.faults.happened) > len(KINDS) - 4
+    assert len(scenario.oracle.controllers) > 2
+
+
+def test_the_order_of_sets_changes_nothing() -> None:
+    command = [sys.executable, "-m", "tests.simulation", "cluster", "8"]
+    stories = [
+        subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": hash_seed}, cwd=ROOT, stdout=subprocess.PIPE, check=True
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    assert stories[0] == stories[1]
+    assert b"broker-1: is ready" in stories[0]
