@@ -24,6 +24,7 @@ def controller_settings(configuration: DynamicConfig) -> ControllerSettings:
         defaults=TopicDefaults(config.num_partitions, config.default_replication_factor),
         delete_topic_enable=config.delete_topic_enable,
         unclean_leader_election_enable=config.log_defaults.unclean_leader_election_enable,
+        replicates=False,
         broker_session_timeout_ms=config.broker_session_timeout_ms,
     )
 

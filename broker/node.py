@@ -9,6 +9,7 @@ from barnabas.base.promise import Promise, resolved
 from barnabas.broker.cluster.lifecycle import BrokerLifecycle, LifecycleSettings
 from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.config.dynamic_config import DynamicConfig
+from barnabas.broker.network.listeners import is_loopback
 from barnabas.broker.network.session import Session
 from barnabas.broker.replica_manager import ReplicaManager
 from barnabas.replication.controller.channel import ControllerChannel
@@ -104,7 +105,10 @@ class Node:
     def links(self) -> "BrokerLinks":
         from barnabas.broker.cluster.liveness import BrokerLinks
 
-        return BrokerLinks(self.quorum, self._environment, node_id=self.node_id)
+        config = self.config
+        inter_broker = config.inter_broker_listener.name if config.inter_broker_listener is not None else ""
+        listener = inter_broker or (config.inter_broker_listener_name or "").upper()
+        return BrokerLinks(self.quorum, self._environment, node_id=self.node_id, inter_broker_listener=listener)
 
     def _on_controller(self) -> None:
         """Looks for the other brokers, where this node has just become their controller."""
@@ -231,4 +235,4 @@ def _is_local(broker: BrokerImage, listener: str) -> bool:
     if endpoint is None:
         return False
     host = endpoint.host
-    return host in _EVERY_INTERFACE or host in ("localhost", "::1") or host.startswith("127.")
+    return host in _EVERY_INTERFACE or is_loopback(host)

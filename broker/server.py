@@ -272,7 +272,13 @@ class BrokerServer:
         for log_dir in logs.log_dirs:
             log_dir.on_offline = self._on_offline
         random = environment.random
-        self._cluster_id = self._found_cluster_id(logs) or self._cluster_id or uuid_text(random_uuid(random))
+        self._cluster_id = self._found_cluster_id(logs) or self._cluster_id
+        if not self._cluster_id and not config.is_alone:
+            raise InvalidConfig(
+                f"{config.log_dirs[0]} is not formatted, and a node of several cannot make up the cluster's id: "
+                "`barnabas format --config FILE --cluster-id ID` prepares it"
+            )
+        self._cluster_id = self._cluster_id or uuid_text(random_uuid(random))
         logs.ensure_meta_properties(self._cluster_id, config.node_id, lambda: random_uuid(random))
         for log_dir in logs.log_dirs:
             log_dir.report_free_bytes_min()

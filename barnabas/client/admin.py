@@ -88,6 +88,13 @@ def delete_topic(client: Client, name: str) -> None:
     check(result.error_code, result.error_message, f"topic {name} was not deleted")
 
 
+def unregister_broker(client: Client, broker_id: int) -> None:
+    from barnabas.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+
+    response = client.request(UnregisterBrokerRequest(broker_id=broker_id), UnregisterBrokerResponse)
+    check(response.error_code, response.error_message, f"broker {broker_id} was not unregistered")
+
+
 def create_partitions(client: Client, name: str, count: int) -> None:
     from barnabas.protocol.messages.create_partitions import (
         CreatePartitionsRequest,

@@ -4,10 +4,11 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from barnabas.client.admin import unregister_broker
 from barnabas.client.cluster_status import ClusterStatus, NodeStatus, Quorum, QuorumReplica, cluster_status
 from barnabas.commands.cluster_options import CLUSTER_OPTIONS, connect
 from barnabas.commands.watching import WATCH, View, show
-from barnabas.options import Arguments, Command
+from barnabas.options import Arguments, Command, UsageError
 from barnabas.output import human_duration, plural, table_lines
 from barnabas.protocol.types import TopicPartition
 
@@ -18,6 +19,15 @@ _NAMED_MAX = 10
 def status(arguments: Arguments) -> int:
     with connect(arguments) as client:
         show(View("cluster", lambda: cluster_status(client), _lines, _as_json), arguments)
+    return 0
+
+
+def unregister(arguments: Arguments) -> int:
+    if not arguments.id.isdecimal():
+        raise UsageError(f"ID is a node id, such as 4, not {arguments.id}")
+    with connect(arguments) as client:
+        unregister_broker(client, int(arguments.id))
+    print(f"broker {arguments.id} is no longer part of the cluster; if it still runs, it will register again")
     return 0
 
 
@@ -115,5 +125,13 @@ COMMANDS = (
         status,
         (WATCH, *CLUSTER_OPTIONS),
         examples=("barnabas cluster status", "barnabas cluster status --watch", "barnabas cluster status --json"),
+    ),
+    Command(
+        "cluster unregister",
+        "Forget a broker that was stopped and will not come back.",
+        unregister,
+        CLUSTER_OPTIONS,
+        positionals="ID",
+        examples=("barnabas cluster unregister 4",),
     ),
 )

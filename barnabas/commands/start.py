@@ -92,7 +92,7 @@ def _refuse_a_cluster(properties: Mapping[str, str]) -> None:
 def failure_of(error: Exception, properties: Mapping[str, str]) -> Failure | None:
     """Returns what to tell about an error that ended a broker; None if nobody expected it."""
     from barnabas.broker.network.acceptor import CannotListen
-    from barnabas.broker.server import StopFailed, StorageLost
+    from barnabas.broker.server import NotRegistered, StopFailed, StorageLost
     from barnabas.storage.metadata_files import CorruptMetadata
     from barnabas.storage.opening.log_opening import ForeignLogDir, LogDirInUse
 
@@ -105,6 +105,8 @@ def failure_of(error: Exception, properties: Mapping[str, str]) -> Failure | Non
         return Failure(str(error), "choose another --data-dir")
     if isinstance(error, StorageLost):
         return Failure(str(error), "see to the disk, then start again: the logs are recovered")
+    if isinstance(error, NotRegistered):
+        return Failure(str(error))
     if isinstance(error, StopFailed):
         return Failure(str(error), "the next start recovers its logs")
     if isinstance(error, OSError):

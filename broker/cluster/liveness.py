@@ -5,6 +5,8 @@ Rules:
   says anything.
 - When a link ends, the broker's own address is dialled. If nobody listens there, its process is dead, and its session
   ends at once. Anything else, an answer or silence, leaves it to `broker.session.timeout.ms`.
+- An address that only the broker's own machine knows, such as localhost, says nothing to another machine: there only
+  the session timeout counts.
 - A new controller has no links. It dials the brokers that have not reported to it so far: one that died together with
   the controller before it would be missed by nobody else.
 - A process that registers with the addresses of a broker that has no link is that broker's successor: two processes
@@ -15,6 +17,7 @@ from collections.abc import Callable
 
 from barnabas.base.environment import Environment
 from barnabas.base.network import READ, WRITE, Address, Transport
+from barnabas.broker.network.listeners import is_loopback
 from barnabas.broker.network.session import Session
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationRequest
 from barnabas.replication.controller.quorum_controller import NOT_ACTIVE, QuorumController
@@ -26,8 +29,11 @@ _DIAL_MS = 1_000
 class BrokerLinks:
     """The links of the brokers that report to this node."""
 
-    def __init__(self, quorum: QuorumController, environment: Environment, *, node_id: int) -> None:
+    def __init__(
+        self, quorum: QuorumController, environment: Environment, *, node_id: int, inter_broker_listener: str
+    ) -> None:
         self._quorum = quorum
+        self._inter_broker_listener = inter_broker_listener
         self._node_id = node_id
         self._environment = environment
         self._links: dict[int, Session] = {}
@@ -57,8 +63,21 @@ class BrokerLinks:
                     self._dial(broker)
 
     def _dial(self, broker: BrokerImage) -> None:
-        if not broker.fenced:
-            _Dial(self._environment, _address_of(broker), lambda: self._is_dead(broker))
+        address = self._address_of(broker)
+        if not broker.fenced and self._is_known_here(address.host):
+            _Dial(self._environment, address, lambda: self._is_dead(broker))
+
+    def _address_of(self, broker: BrokerImage) -> Address:
+        """Returns where brokers reach this one; of other listeners clients may know more than we do."""
+        first = next(iter(broker.endpoints.values()))
+        endpoint = broker.endpoints.get(self._inter_broker_listener, first)
+        return Address(endpoint.host, endpoint.port)
+
+    def _is_known_here(self, host: str) -> bool:
+        """Returns whether a host means the same to this node as to the broker that registered it. A loopback address
+        does only where the whole cluster is on one machine, and so where its controllers have such addresses."""
+        own = self._quorum.driver.addresses
+        return not is_loopback(host) or (bool(own) and is_loopback(own[0].host))
 
     def _is_dead(self, broker: BrokerImage) -> None:
         """Ends the session of a broker whose process is gone, unless it has come back meanwhile."""
@@ -76,13 +95,10 @@ class BrokerLinks:
         if known is None or known.incarnation_id == request.incarnation_id or request.broker_id in self._links:
             return
         before = {(name, end.host, end.port) for name, end in known.endpoints.items()}
+        if not all(self._is_known_here(end.host) for end in request.listeners):
+            return
         if before == {(end.name, end.host, end.port) for end in request.listeners}:
             self._quorum.end_session(request.broker_id)
-
-
-def _address_of(broker: BrokerImage) -> Address:
-    endpoint = next(iter(broker.endpoints.values()))
-    return Address(endpoint.host, endpoint.port)
 
 
 class _Dial:

@@ -30,6 +30,11 @@ class Listener(NamedTuple):
         return f"{self.name}://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
 
+def is_loopback(host: str) -> bool:
+    """Returns whether a host is this machine, whichever machine asks."""
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
 def parse_protocol_map(text: str) -> dict[str, str]:
     """Parses NAME:PROTOCOL,... into the security protocol of each listener name."""
     protocols = {}

@@ -183,8 +183,12 @@ class QuorumController:
         return self._answer_at(end_offset)
 
     def _answer_at(self, end_offset: int) -> Promise[None]:
+        """Returns a promise that is kept when the log is committed up to this offset. The append itself may have ended
+        this leadership, if a majority has been silent for too long: then another leader writes at that offset."""
         if self.failure is not None:
             return failed(self.failure)
+        if not self.is_active:
+            return failed(not_controller())
         promise: Promise[None] = Promise()
         if end_offset <= self.loader.image.end_offset:
             promise.resolve(None)
