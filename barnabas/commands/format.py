@@ -31,7 +31,7 @@ def format_dirs(arguments: Arguments) -> int:
         raise UsageError("-c, --config FILE is missing")
     keys = _keys_of(arguments.config)
     controllers = _controllers(arguments, keys, formatter)
-    dirs = list(dict.fromkeys([_metadata_dir(keys), *keys.log_dirs]))
+    dirs = list(keys.log_dirs)
     node = NodeFormat(
         arguments.cluster_id or _found_id(formatter, dirs) or uuid_text(formatter.new_id()),
         keys.node_id,
@@ -44,13 +44,6 @@ def format_dirs(arguments: Arguments) -> int:
     if not new:
         print(f"every directory of node {node.node_id} is formatted already")
     return 0
-
-
-def _metadata_dir(keys: "ServerKeys") -> str:
-    metadata_dir = keys.metadata_log_dir or keys.log_dirs[0]
-    if metadata_dir not in keys.log_dirs:
-        raise Failure(f"metadata.log.dir, {metadata_dir}, is not one of log.dirs", "add it there")
-    return metadata_dir
 
 
 def _found_id(formatter: "Formatter", log_dirs: list[str]) -> str:
@@ -66,7 +59,7 @@ def _keys_of(path: str) -> "ServerKeys":
     given = read_properties(path)
     aliases = {"node.id": "broker.id", "log.dirs": "log.dir"}
     texts: dict[str, str] = {}
-    for name in ("node.id", "process.roles", "log.dirs", "metadata.log.dir", "listeners", "controller.listener.names",
+    for name in ("node.id", "process.roles", "log.dirs", "listeners", "controller.listener.names",
                  "controller.quorum.voters"):  # fmt: skip
         if (text := _given(given, name, aliases.get(name, name))) is not None:
             texts[name] = text

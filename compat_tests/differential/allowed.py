@@ -49,6 +49,7 @@ CLUSTER = (
     Allowed("ApiVersions", "ApiKeys.MaxVersion", "Versions that came with Kafka 4.4 are served, too.", c.newer_here),
     Allowed("ApiVersions", "SupportedFeatures", "Features that are not served are not advertised.", c.absent_here),
     Allowed("ApiVersions", "FinalizedFeatures", "Features that are not served are not advertised.", c.absent_here),
+    Allowed("ApiVersions", "FinalizedFeatures", "The log says who votes: kraft.version is 1.", c.dynamic_voters_here),
     Allowed("ApiVersions", "FinalizedFeaturesEpoch", "The epoch counts each cluster's own metadata."),
     Allowed("DescribeLogDirs", "Results.UsableBytes", "The disk is in use while it is asked."),
 )

@@ -105,6 +105,12 @@ def newer_here(seen: Seen) -> bool:
     return bool(served.get(api_key) == seen.difference.barnabas)
 
 
+def dynamic_voters_here(seen: Seen) -> bool:
+    """A quorum whose log says who votes; that of the Kafka which is compared has voters by configuration."""
+    found = seen.difference.barnabas
+    return bool(seen.difference.kafka == ABSENT and isinstance(found, dict) and found.get("Name") == "kraft.version")
+
+
 def cut_by_kafka(seen: Seen) -> bool:
     return absent_here(seen) and "CutBytes" in seen.difference.kafka
 

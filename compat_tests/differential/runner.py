@@ -41,6 +41,16 @@ ROUND = (
 """The stories in their order, over and over, after every version had its turn."""
 
 
+OF_THE_CLUSTER = frozenset(
+    (
+        *("AddRaftVoter", "RemoveRaftVoter", "DescribeQuorum"),
+        *("UnregisterBroker", "UpdateFeatures", "ElectLeaders"),
+    )
+)
+"""What changes or describes the cluster itself, on which all stories depend. compat_tests/cluster asks that of its own
+clusters."""
+
+
 @contextmanager
 def arena(
     folder: Path,
@@ -88,11 +98,11 @@ def wait_for_producer_ids(side: Side) -> None:
 
 
 def shared_versions(*sides: Side) -> dict[str, list[int]]:
-    """Returns, for every API, the versions that both advertise."""
+    """Returns, for every API that does not concern the cluster itself, the versions that both advertise."""
     told = [{entry["ApiKey"]: entry for entry in side.call("ApiVersions", {}, 0)["ApiKeys"]} for side in sides]
     shared = {}
     for api in apis().values():
-        if all(api.key in entries for entries in told):
+        if all(api.key in entries for entries in told) and api.name not in OF_THE_CLUSTER:
             first = max(entries[api.key]["MinVersion"] for entries in told)
             last = min(entries[api.key]["MaxVersion"] for entries in told)
             shared[api.name] = list(range(first, last + 1))

@@ -91,11 +91,11 @@ def test_a_broker_out_of_somebodys_compose_file(name: str, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (  # two nodes that both believe they are alone would be two clusters
-            {"KAFKA_CONTROLLER_QUORUM_VOTERS": "1@a:29093,2@b:29093,3@c:29093"},
-            "controller.quorum.voters: it must be this node alone",
+        (
+            {"KAFKA_CONTROLLER_QUORUM_VOTERS": "2@b:29093,3@c:29093"},
+            "controller.quorum.voters: it must be a list with this node",
         ),
-        ({"KAFKA_PROCESS_ROLES": "broker"}, "process.roles"),
+        ({"KAFKA_PROCESS_ROLES": "broker"}, "controller.quorum.voters"),
         (
             {"KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:SSL"},
             "SSL",

@@ -29,7 +29,7 @@ from tests.processes.test_cluster import RunningCluster, cluster
 
 KILLS = int(os.environ.get("CLUSTER_KILLS", "4"))
 PATIENCE_S = 30.0
-ONE_BROKER = Path(__file__).parent / "data" / "one_broker.tar.gz"
+ONE_BROKER = Path(__file__).parent / "files" / "one_broker.tar.gz"
 """The data of a broker of the version before clusters: a topic of thirty records, and a group that has read them."""
 
 

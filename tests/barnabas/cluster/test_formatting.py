@@ -188,7 +188,6 @@ def test_a_node_that_was_formatted_alone_starts(tmp_path: Path) -> None:
             1,
             "remove it and set controller.quorum.bootstrap.servers",
         ),
-        ("broker", "metadata.log.dir=/elsewhere\n", (), 1, "is not one of log.dirs; add it there"),
         ("broker", "node.id=one\n", (), 1, "node.id"),
         ("broker", "", ("--initial-controllers", "1"), 2, "must be ID@HOST:PORT:DIRECTORY-ID"),
     ],
