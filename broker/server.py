@@ -107,16 +107,16 @@ class BrokerServer:
         self._attempt(self._acceptor.stop_accepting, self._acceptor.stop_reading)
         if self._quorum is not None:
             self._attempt(self.node.stop_groups, self.node.replicas.wake_fetchers, self.node.lifecycle.close)
-        self._drain(self._clock.now_ms() + _DRAIN_MS)
+        self._drain(self._clock.monotonic_ms() + _DRAIN_MS)
 
     def _drain(self, deadline_ms: int) -> None:
-        if not self._acceptor.is_idle and self._clock.now_ms() < deadline_ms:
+        if not self._acceptor.is_idle and self._clock.monotonic_ms() < deadline_ms:
             self._clock.call_later(_DRAIN_CHECK_MS, self._drain, deadline_ms)
             return
         self._attempt(self._acceptor.close)
         if self._quorum is not None:
             self._attempt(self._quorum.driver.shut_down)
-        self._hand_over(self._clock.now_ms() + _HAND_OVER_MS)
+        self._hand_over(self._clock.monotonic_ms() + _HAND_OVER_MS)
 
     def _leave_quorum(self) -> None:
         assert self._quorum is not None
@@ -127,7 +127,8 @@ class BrokerServer:
 
     def _hand_over(self, deadline_ms: int) -> None:
         """Waits a moment until the voters know that this controller has resigned: then they need not find out."""
-        if self._quorum is not None and self._quorum.driver.is_handing_over and self._clock.now_ms() < deadline_ms:
+        is_handing_over = self._quorum is not None and self._quorum.driver.is_handing_over
+        if is_handing_over and self._clock.monotonic_ms() < deadline_ms:
             self._clock.call_later(_DRAIN_CHECK_MS, self._hand_over, deadline_ms)
             return
         broker_epoch = -1
