@@ -27,7 +27,9 @@ def broker() -> Iterator[Broker]:
         create(broker, "orders", [US, SIBLING], [US, FENCED], [FENCED, US], [MUTE, US], [US, SIBLING], [US, SIBLING])
         fence(broker, FENCED)
         register(broker, MUTE, end_points=[])
+        move(broker, "orders", US, partition=0, isr=[US, SIBLING])
         move(broker, "orders", -1, partition=2, isr=[FENCED])
+        move(broker, "orders", MUTE, partition=3, isr=[MUTE, US])
         move(broker, "orders", US, partition=4, directories=[LOST, uuid(200 + SIBLING)])
         move(broker, "orders", US, partition=5, directories=[bytes(16), uuid(77)])
         yield broker
