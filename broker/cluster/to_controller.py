@@ -11,7 +11,7 @@ from typing import Any
 
 from barnabas.base.environment import Environment
 from barnabas.base.network import Address
-from barnabas.base.promise import Promise, failed
+from barnabas.base.promise import Promise
 from barnabas.broker.network.buffers import Buffers
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -61,12 +61,8 @@ class ToController:
 
     def submit(self, request: Any, context: ControllerRequestContext) -> Promise[Any]:
         """Returns a promise of the response that belongs to the type of `request`."""
-        if self._quorum.is_active:
-            answer = self._quorum.submit(request, context)
-            if not answer.done or answer.error is None or not _is_retriable(answer.error):
-                return answer if not context.may_forward else self._retried(answer, request, context)
         if not context.may_forward:
-            return failed(not_controller())
+            return self._quorum.submit(request, context)
         pending = self._pending(request, context)
         self._try(pending)
         return pending.promise
@@ -75,12 +71,6 @@ class ToController:
         is_heartbeat = request.__api_key__ == ApiKey.BROKER_HEARTBEAT
         timeout_ms = _HEARTBEAT_TIMEOUT_MS if is_heartbeat else TIMEOUT_MS
         return _Pending(request, context, self._clock.monotonic_ms() + timeout_ms)
-
-    def _retried(self, answer: Promise[Any], request: Any, context: ControllerRequestContext) -> Promise[Any]:
-        """Returns a promise of the answer; should this controller be deposed before it, of the next one's."""
-        pending = self._pending(request, context)
-        answer.when_done(lambda answered: self._answered(pending, answered))
-        return pending.promise
 
     # ---- attempts
 

@@ -20,12 +20,9 @@ T = TypeVar("T")
 WAIT_MS = 1_500
 
 
-def when_seen_here(
-    node: Node, context: RequestContext, answer: Promise[T], is_seen: Callable[[T, MetadataImage], bool]
-) -> Promise[T]:
-    """Returns a promise of the answer, kept once this broker's image shows what the answer says."""
-    if context.listener_type is ListenerType.CONTROLLER:
-        return answer
+def when_seen(node: Node, answer: Promise[T], is_seen: Callable[[T, MetadataImage], bool]) -> Promise[T]:
+    """Returns a promise of the answer, kept once this broker's image shows what the answer says, or when that takes too
+    long."""
     seen: Promise[T] = Promise(answer.abandon)
 
     def answered(kept: Promise[T]) -> None:
@@ -35,3 +32,10 @@ def when_seen_here(
 
     answer.when_done(answered)
     return seen
+
+
+def when_seen_here(
+    node: Node, context: RequestContext, answer: Promise[T], is_seen: Callable[[T, MetadataImage], bool]
+) -> Promise[T]:
+    """Does the same as `when_seen` for a client of this broker. Who asks a controller does not ask about its image."""
+    return answer if context.listener_type is ListenerType.CONTROLLER else when_seen(node, answer, is_seen)

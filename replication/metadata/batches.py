@@ -9,7 +9,7 @@ Rules:
 
 from collections.abc import Iterator, Sequence
 
-from barnabas.protocol.batch_builder import build_batch, build_control_batch
+from barnabas.protocol.batch_builder import build_batch
 from barnabas.protocol.batch_header import BatchHeader, crc_of, iter_batches
 from barnabas.protocol.errors import CorruptMessage
 from barnabas.protocol.records import ControlType, Record, control_type_of, iter_records
@@ -22,7 +22,6 @@ from barnabas.protocol.stored.control_records import (
     RegisteredVoter,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
-    Voter,
     VotersRecord,
 )
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord, decode_record, encode_record
@@ -95,15 +94,6 @@ def _chunks(values: Sequence[bytes], batch_bytes_max: int) -> Iterator[list[byte
             chunk, size = [], BATCH_OVERHEAD_BYTES + len(value) + RECORD_OVERHEAD_BYTES
         chunk.append(value)
     yield chunk
-
-
-def leader_change_batch(leader_id: int, voters: Sequence[QuorumVoter], *, now_ms: int) -> bytearray:
-    members = [Voter(voter_id=voter.node_id) for voter in voters]
-    message = LeaderChangeMessage(
-        version=LEADER_CHANGE_VERSION, leader_id=leader_id, voters=members, granting_voters=members
-    )
-    controls = [(ControlType.LEADER_CHANGE, bytes(encode(message, LEADER_CHANGE_VERSION))), *voters_controls(voters)]
-    return build_control_batch(controls, timestamp=now_ms)
 
 
 def voters_controls(voters: Sequence[QuorumVoter]) -> list[tuple[ControlType, bytes]]:

@@ -19,7 +19,6 @@ from barnabas.replication.metadata.image import ImageChanges, MetadataImage, cha
 from barnabas.replication.metadata.image_delta import MetadataDelta
 
 Publish = Callable[[MetadataImage, ImageChanges], None]
-NO_CONTROLLER = -1
 
 
 class _Appended(NamedTuple):
@@ -114,8 +113,3 @@ class MetadataLoader:
         self.image = image
         for publish in self._publishers:
             publish(image, changes)
-
-    def forget_controller(self) -> None:
-        """Removes the leader of an earlier run from the image: a start knows of none."""
-        assert not self._appended, "only a start knows of no leader"
-        self.image = self.image._replace(controller_id=NO_CONTROLLER)

@@ -46,7 +46,7 @@ WITHOUT_KAFKA_PYTHON = {
         f"{name}{kind}"
         for name in (
             *("BrokerRegistration", "BrokerHeartbeat", "UnregisterBroker", "ControllerRegistration"),
-            *("AllocateProducerIds", "AssignReplicasToDirs", "Envelope"),
+            *("AllocateProducerIds", "Envelope"),
         )
         for kind in ("Request", "Response")
     }

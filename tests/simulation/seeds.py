@@ -4,12 +4,16 @@
 """
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 _LINES_SHOWN = 200
+_ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 class Story(Protocol):
@@ -63,3 +67,14 @@ def _story(trace: Story | None) -> list[str]:
         with open(path, "w") as file:
             file.write(trace.text() + "\n")
     return [trace.text(_LINES_SHOWN), f"trace {trace.hash()}"]
+
+
+def told_under_two_hash_seeds(*arguments: str) -> list[bytes]:
+    """What `python -m tests.simulation` tells with these arguments, in two processes whose sets differ in order."""
+    command = [sys.executable, "-m", "tests.simulation", *arguments]
+    return [
+        subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": hash_seed}, cwd=_ROOT, stdout=subprocess.PIPE, check=True
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]

@@ -2,17 +2,13 @@
 goes wrong, and afterwards all is well again."""
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from tests.simulation.cluster.scenario import ManyBrokers
 from tests.simulation.cluster.settings import KINDS, Settings, drawn
-from tests.simulation.seeds import replayable, run_seeds
+from tests.simulation.seeds import replayable, run_seeds, told_under_two_hash_seeds
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 SEEDS = int(os.environ.get("SIM_SEEDS", "100"))
 SHARDS = 10
 
@@ -43,12 +39,6 @@ def test_every_kind_of_fault_happens() -> None:
 
 
 def test_the_order_of_sets_changes_nothing() -> None:
-    command = [sys.executable, "-m", "tests.simulation", "cluster", "8"]
-    stories = [
-        subprocess.run(
-            command, env={**os.environ, "PYTHONHASHSEED": hash_seed}, cwd=ROOT, stdout=subprocess.PIPE, check=True
-        ).stdout
-        for hash_seed in ("1", "2")
-    ]
+    stories = told_under_two_hash_seeds("cluster", "8")
     assert stories[0] == stories[1]
     assert b"broker-1: is ready" in stories[0]

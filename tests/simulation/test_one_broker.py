@@ -1,16 +1,12 @@
 """A whole broker with its clients in the simulated world: what was acknowledged is true, whatever goes wrong."""
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from tests.simulation.scenarios.one_broker import OneBroker, Settings, short
-from tests.simulation.seeds import SimulationFailed, chosen_seeds, replayable
+from tests.simulation.seeds import SimulationFailed, chosen_seeds, replayable, told_under_two_hash_seeds
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 SEEDS = range(int(os.environ.get("SIM_SEEDS", "4")))
 SHORT_S = 60
 
@@ -50,13 +46,7 @@ def test_a_seed_gives_the_same_story_byte_for_byte() -> None:
 
 
 def test_the_order_of_sets_changes_nothing() -> None:
-    command = [sys.executable, "-m", "tests.simulation", "5", "30"]
-    stories = [
-        subprocess.run(
-            command, env={**os.environ, "PYTHONHASHSEED": hash_seed}, cwd=ROOT, stdout=subprocess.PIPE, check=True
-        ).stdout
-        for hash_seed in ("1", "2")
-    ]
+    stories = told_under_two_hash_seeds("5", "30")
     assert stories[0] == stories[1]
     assert b"broker-1: is ready" in stories[0]
 
