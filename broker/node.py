@@ -11,7 +11,7 @@ from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.config.dynamic_config import DynamicConfig
 from barnabas.broker.network.listeners import is_loopback
 from barnabas.broker.network.session import Session
-from barnabas.broker.replica_manager import ReplicaManager
+from barnabas.broker.replicas.replica_manager import ReplicaManager
 from barnabas.replication.controller.channel import ControllerChannel
 from barnabas.replication.controller.quorum_controller import QuorumController
 from barnabas.replication.metadata.image import (

@@ -11,7 +11,7 @@ from barnabas.broker.coordinator.replica import CoordinatorReplica
 from barnabas.broker.coordinator.runtime import CoordinatorRuntime
 from barnabas.broker.groups.context import GroupContext
 from barnabas.broker.groups.shard import GroupShard
-from barnabas.broker.replica_manager import ReplicaManager
+from barnabas.broker.replicas.replica_manager import ReplicaManager
 from barnabas.protocol.compression import CompressionType
 from barnabas.protocol.stored import group_record_serde
 from barnabas.replication.metadata.image import GROUP_METADATA_TOPIC, ImageChanges, MetadataImage

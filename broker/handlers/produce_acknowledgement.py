@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from barnabas.base.environment import Clock
 from barnabas.base.promise import Promise
-from barnabas.broker.partition import LeaderPartition
+from barnabas.broker.replicas.partition import LeaderPartition
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 from barnabas.storage.log import AppendInfo

@@ -19,7 +19,7 @@ from barnabas.broker.handlers.produce_acknowledgement import fail, too_late_erro
 from barnabas.broker.network.reply_queue import Frame, Reply
 from barnabas.broker.network.session import Session
 from barnabas.broker.node import Node
-from barnabas.broker.partition import LeaderPartition
+from barnabas.broker.replicas.partition import LeaderPartition
 from barnabas.protocol.batch_header import ATTRIBUTES_LOW_BYTE_AT, CONTROL_FLAG, TRANSACTIONAL_FLAG
 from barnabas.protocol.errors import KafkaError, KafkaStorageError, ProtocolError
 from barnabas.protocol.frame import SIZE_BYTES, encode_response

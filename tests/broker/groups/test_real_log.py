@@ -15,7 +15,7 @@ from barnabas.broker.groups.context import ClientInfo, GroupContext, TimerKey
 from barnabas.broker.groups.coordinator import group_coordinator_definition
 from barnabas.broker.groups.record import GroupRecord
 from barnabas.broker.groups.shard import GroupShard
-from barnabas.broker.partition import LeaderPartition
+from barnabas.broker.replicas.partition import LeaderPartition
 from barnabas.protocol.batch_builder import build_batch, build_end_transaction_marker
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics

@@ -7,7 +7,7 @@ import pytest
 
 from barnabas.broker.handlers import HANDLERS
 from barnabas.broker.network.session import ListenerType, Session
-from barnabas.broker.partition import LeaderPartition
+from barnabas.broker.replicas.partition import LeaderPartition
 from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.config_types import ResourceType

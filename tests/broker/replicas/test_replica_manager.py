@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from barnabas.base.promise import Promise
-from barnabas.broker.partition import ACKS_ALL, Isolation, LeaderPartition, Role
-from barnabas.broker.replica_manager import ReplicaManager
+from barnabas.broker.replicas.partition import ACKS_ALL, Isolation, LeaderPartition, Role
+from barnabas.broker.replicas.replica_manager import ReplicaManager
 from barnabas.protocol.errors import FencedLeaderEpoch, KafkaStorageError, NotLeaderOrFollower, UnknownTopicOrPartition
 from barnabas.protocol.stored.metadata_records import (
     ConfigRecord,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas.broker.partition import ACKS_ALL, ACKS_LEADER, FollowerPartition, Isolation, LeaderPartition
+from barnabas.broker.replicas.partition import ACKS_ALL, ACKS_LEADER, FollowerPartition, Isolation, LeaderPartition
 from barnabas.protocol.batch_builder import build_batch, build_end_transaction_marker
 from barnabas.protocol.errors import KafkaError, KafkaStorageError, NotLeaderOrFollower
 from barnabas.protocol.records import ControlType, NewRecord

@@ -29,7 +29,7 @@ from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_manager import LogManager
 
 if TYPE_CHECKING:
-    from barnabas.broker.partition import FollowerPartition, LeaderPartition, Partition, Role
+    from barnabas.broker.replicas.partition import FollowerPartition, LeaderPartition, Partition, Role
 
 CREATED_AT_ONCE = 32
 _CREATING_MS = 5
@@ -65,7 +65,7 @@ class ReplicaManager:
         return partition if partition is not None else self._lead(topic, index, current_leader_epoch)
 
     def _lead(self, topic: str, index: int, current_leader_epoch: int) -> "LeaderPartition":
-        from barnabas.broker.partition import NO_EPOCH, LeaderPartition, wrong_epoch  # a start opens none
+        from barnabas.broker.replicas.partition import NO_EPOCH, LeaderPartition, wrong_epoch  # a start opens none
 
         image, described = self._described(topic, index)
         if described.leader != self._node_id:
@@ -84,7 +84,7 @@ class ReplicaManager:
         return partition if partition is not None else self._follow(topic, index)
 
     def _follow(self, topic: str, index: int) -> "FollowerPartition":
-        from barnabas.broker.partition import FollowerPartition
+        from barnabas.broker.replicas.partition import FollowerPartition
 
         image, described = self._described(topic, index)
         if described.leader == self._node_id or not self._is_here(described):
@@ -104,7 +104,7 @@ class ReplicaManager:
 
     def role(self, topic: str, index: int) -> "Role | None":
         """Returns what this broker is for the partition; None if it has no replica of it."""
-        from barnabas.broker.partition import Role
+        from barnabas.broker.replicas.partition import Role
 
         described = self._image.partition(topic, index)
         if described is None or not self._is_here(described):
