@@ -113,7 +113,7 @@ class Node:
     def _on_controller(self) -> None:
         """Looks for the other brokers, where this node has just become their controller."""
         if self.quorum.is_active and len(self.quorum.loader.image.brokers) > 1:
-            self.links.dial_silent()
+            self.links.dial_all()
 
     @cached_property
     def fetch_sessions(self) -> "FetchSessions":

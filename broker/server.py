@@ -214,6 +214,7 @@ class BrokerServer:
         assert self._quorum is not None
         self._controller_acceptor.accept(Dispatcher(self.node, ListenerType.CONTROLLER))
         self._quorum.on_change(self.node.lifecycle.heartbeat)
+        self._to_controller.on_lost = self.node.lifecycle.heartbeat
         if not self.config.is_broker:
             return self._when_led(on_ready)
         self.node.lifecycle.register(self._registration(logs)).when_done(

@@ -5,8 +5,11 @@ Rules:
   forwarded whole, in an Envelope with the client's principal and address (KIP-590).
 - A request that met no active controller, or whose connection broke, is sent again until its time is over. So it may be
   carried out twice, as with Kafka: the second time it is answered as a request is that changes nothing.
+- A connection that breaks is this broker's link (`liveness.py`, rule 3): the broker reports at once on the next one,
+  before the controller can take it for dead.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from barnabas.base.environment import Environment
@@ -19,7 +22,8 @@ from barnabas.replication.controller.channel import ControllerRequestContext
 from barnabas.replication.controller.quorum_controller import QuorumController, not_controller
 
 TIMEOUT_MS = 30_000
-_RETRY_MS = 50
+_RETRY_MS = (0, 20, 50)
+"""The pauses before the first attempts are repeated; the last stays."""
 _HEARTBEAT_TIMEOUT_MS = 4_500
 _OWN_ATTEMPT_MS = 4_500
 """How long one attempt of a request of its own may take: its connection may be dead, and nobody told."""
@@ -37,13 +41,14 @@ _OWN = frozenset(
 
 
 class _Pending:
-    __slots__ = ("context", "deadline_ms", "promise", "request")
+    __slots__ = ("attempts", "context", "deadline_ms", "promise", "request")
 
     def __init__(self, request: Any, context: ControllerRequestContext, deadline_ms: int) -> None:
         self.request = request
         self.context = context
         self.deadline_ms = deadline_ms
         self.promise: Promise[Any] = Promise()
+        self.attempts = 0
 
 
 class ToController:
@@ -53,6 +58,10 @@ class ToController:
         self._clock = environment.clock
         self._buffers = buffers
         self._node_id = node_id
+        self.on_lost: Callable[[], None] = lambda: None
+        """Called when the connection to the controller has broken."""
+        self.lost = 0
+        """How often it has."""
         self._client: Any = None
         """The connection to the controller, a PeerClient. A node that has the controller itself needs none."""
         self._waiting: list[_Pending] = []
@@ -98,7 +107,9 @@ class ToController:
 
     def _wait(self, pending: _Pending) -> None:
         self._waiting.append(pending)
-        self._clock.call_later(_RETRY_MS, self._wake, pending)
+        pause_ms = _RETRY_MS[min(pending.attempts, len(_RETRY_MS) - 1)]
+        pending.attempts += 1
+        self._clock.call_later(pause_ms, self._wake, pending)
 
     def _wake(self, pending: _Pending) -> None:
         if pending in self._waiting:
@@ -146,7 +157,12 @@ class ToController:
             )
             client_id = f"node-{self._node_id}-to-controller"
             self._client = PeerClient(address, self._environment, self._buffers, client_id=client_id, settings=settings)
+            self._client.on_lost = self._on_lost
         return self._client
+
+    def _on_lost(self) -> None:
+        self.lost += 1
+        self.on_lost()
 
     def close(self) -> None:
         """Gives up what waits."""

@@ -13,7 +13,7 @@ def handle(node: Node, request: BrokerHeartbeatRequest, context: RequestContext)
     answered: Promise[BrokerHeartbeatResponse] = node.controller.submit(request, context.for_controller)
 
     def heard(response: BrokerHeartbeatResponse) -> BrokerHeartbeatResponse:
-        node.links.heard(request.broker_id, context.session)
+        node.links.heard(request.broker_id, request.broker_epoch, context.session)
         return response
 
     return answered.map(heard).or_else(

@@ -126,6 +126,7 @@ class Connection:
 
     def _hang_up(self) -> None:
         self.close()
+        self.session.has_hung_up = True
         if self.session.on_hangup is not None:
             self.session.on_hangup()
 

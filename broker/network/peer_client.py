@@ -13,6 +13,7 @@ Rules:
 """
 
 from collections import deque
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, NamedTuple, TypeVar
 
@@ -89,6 +90,8 @@ class PeerClient:
         settings: PeerSettings = PeerSettings(),  # noqa: B008 - a value
     ) -> None:
         self.address = address
+        self.on_lost: Callable[[], None] | None = None
+        """Called when a connection that worked has broken, after its requests have failed."""
         self._clock = environment.clock
         self._network = environment.network
         self._random = environment.random
@@ -205,6 +208,8 @@ class PeerClient:
             self._state = State.BACKING_OFF
             self._connection_timer = self._clock.call_later(delay_ms, self._pause_over)
         self._fail_all(reason, None if was_ready else self._queued, isinstance(error, ConnectionRefusedError))
+        if was_ready and self.on_lost is not None:
+            self.on_lost()
 
     def _pause_over(self) -> None:
         self._connection_timer = None

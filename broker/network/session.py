@@ -18,7 +18,7 @@ class ListenerType(IntEnum):
 class Session:
     """What every request of a connection has in common. Authentication will set the principal."""
 
-    __slots__ = ("listener", "local", "on_hangup", "peer", "principal")
+    __slots__ = ("has_hung_up", "listener", "local", "on_hangup", "peer", "principal")
 
     def __init__(self, *, listener: str, local: tuple[str, int], peer: tuple[str, int]) -> None:
         self.listener = listener
@@ -27,5 +27,7 @@ class Session:
         """The address that the client dialled."""
         self.peer = peer
         self.principal: Principal = ANONYMOUS
+        self.has_hung_up = False
+        """Whether the other side has ended the connection."""
         self.on_hangup: Callable[[], None] | None = None
         """Called when the other side ends the connection, never when this one does."""

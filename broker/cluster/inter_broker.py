@@ -1,0 +1,18 @@
+"""Where brokers reach each other."""
+
+from barnabas.base.network import Address
+from barnabas.broker.network.listeners import is_loopback
+from barnabas.replication.metadata.image import BrokerImage
+
+
+def address_of(broker: BrokerImage, listener: str) -> Address:
+    """Returns where brokers reach this one; of other listeners clients may know more than we do."""
+    first = next(iter(broker.endpoints.values()))
+    endpoint = broker.endpoints.get(listener, first)
+    return Address(endpoint.host, endpoint.port)
+
+
+def is_known_here(host: str, own_host: str) -> bool:
+    """Returns whether a host means the same to this node as to the broker that registered it. A loopback address does
+    only where the whole cluster is on one machine, and so where this node has such an address, too."""
+    return not is_loopback(host) or is_loopback(own_host)
