@@ -1,0 +1,77 @@
+"""One partition that a fetcher follows: where it stands, and what an answer does to its log."""
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from barnabas.protocol.messages.fetch import PartitionData
+from barnabas.replication.follower.answers import batches_to_append, offset_after_reset, truncation_offset
+from barnabas.replication.follower.fetch_session import FetchPosition, Key
+
+if TYPE_CHECKING:
+    from barnabas.broker.replicas.partition import FollowerPartition
+
+NOT_ASKED = -1
+
+
+class State(Enum):
+    FETCHING = "fetching"
+    FLUSHING = "flushing"
+    """What was appended is to be on the disk before the next fetch acknowledges it."""
+    BACKING_OFF = "backing off"
+    RESETTING = "resetting"
+    """The leader is asked where its log begins and ends."""
+    STOPPED = "stopped"
+    """Nothing is asked until the metadata tell of another epoch, or of another log."""
+
+
+class FollowedPartition:
+    __slots__ = ("asked_in", "backoff_ms", "key", "leader_epoch", "partition", "state")
+
+    def __init__(self, partition: "FollowerPartition", leader_epoch: int) -> None:
+        self.partition = partition
+        self.leader_epoch = leader_epoch
+        self.key: Key = (partition.topic_id, partition.topic_partition.partition)
+        self.state = State.FETCHING
+        self.backoff_ms = 0
+        """The last pause; 0 after a success."""
+        self.asked_in = NOT_ASKED
+        """The number of the request that named the position at which the partition stands."""
+
+    @property
+    def is_durable(self) -> bool:
+        """Returns whether a fetch may acknowledge all that is here."""
+        return self.partition.fetch_offset == self.partition.log.log_end_offset
+
+    def position(self) -> FetchPosition:
+        log = self.partition.log
+        return FetchPosition(self.partition.fetch_offset, self.leader_epoch, log.latest_epoch, log.log_start_offset)
+
+    # ---- what answers do
+
+    def append(self, data: PartitionData, now_ms: int) -> None:
+        """Writes the records, all of them or none, and takes the leader's offsets. Raises if they are not in order."""
+        partition, records = self.partition, data.records
+        if records:
+            assert not isinstance(records, str)
+            batches = batches_to_append(memoryview(records), self.leader_epoch)  # type: ignore[arg-type]
+            if batches:
+                partition.append(batches, now_ms)
+        partition.follow(data.high_watermark, data.log_start_offset)
+
+    def truncate(self, data: PartitionData) -> int:
+        """Cuts the log where it parts from the leader's. Returns the offset."""
+        offset = truncation_offset(self.partition.log, data.diverging_epoch)
+        self.partition.truncate_to(offset)
+        return offset
+
+    def reset(self, leader_start_offset: int, leader_end_offset: int) -> bool:
+        """Makes the log end inside the leader's. Returns whether it was changed."""
+        log = self.partition.log
+        offset, drops_all = offset_after_reset(log.log_end_offset, leader_start_offset, leader_end_offset)
+        if drops_all:
+            log.truncate_fully_and_start_at(offset)
+        elif offset < log.log_end_offset:
+            self.partition.truncate_to(offset)
+        else:
+            return False
+        return True
