@@ -61,8 +61,7 @@ _BY_TYPE = {
         remote.log.manager.fetch.quota.window.num remote.log.manager.fetch.quota.window.size.seconds
         remote.log.manager.follower.thread.pool.size remote.log.manager.thread.pool.size
         remote.log.metadata.custom.metadata.max.bytes remote.log.reader.max.pending.tasks remote.log.reader.threads
-        replica.fetch.backoff.ms replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
-        replica.fetch.wait.max.ms replica.socket.receive.buffer.bytes replica.socket.timeout.ms
+        replica.socket.receive.buffer.bytes
         replication.quota.window.num replication.quota.window.size.seconds sasl.login.connect.timeout.ms
         sasl.login.read.timeout.ms sasl.oauthbearer.assertion.claim.exp.seconds
         sasl.oauthbearer.assertion.claim.nbf.seconds sasl.oauthbearer.clock.skew.seconds

@@ -255,6 +255,36 @@ class QuorumKeys(Config):
     )
 
 
+class ReplicaFetchKeys(Config):
+    replica_fetch_max_bytes: int = int32(
+        "replica.fetch.max.bytes", 1_048_576, at_least(0), "How much of one partition a follower asks for at once."
+    )
+    replica_fetch_response_max_bytes: int = int32(
+        "replica.fetch.response.max.bytes",
+        10_485_760,
+        at_least(0),
+        "How much of all partitions a follower asks for at once.",
+    )
+    replica_fetch_wait_max_ms: int = int32(
+        "replica.fetch.wait.max.ms", 500, "How long a follower lets the leader wait for records before it answers."
+    )
+    replica_fetch_min_bytes: int = int32(
+        "replica.fetch.min.bytes", 1, "How many bytes the leader waits for before it answers a follower."
+    )
+    replica_fetch_backoff_ms: int = int32(
+        "replica.fetch.backoff.ms",
+        1000,
+        at_least(0),
+        "The longest pause of a follower before it tries a partition again that it could not fetch; the first are "
+        "shorter.",
+    )
+    replica_socket_timeout_ms: int = int32(
+        "replica.socket.timeout.ms",
+        30_000,
+        "How long a follower waits for its leader's answer; never longer than 10 s after it was due.",
+    )
+
+
 class BarnabasKeys(Config):
     barnabas_min_free_bytes: int = long(
         "barnabas.min.free.bytes",
@@ -272,5 +302,7 @@ class BarnabasKeys(Config):
     )
 
 
-class ServerKeys(IdentityKeys, ListenerKeys, SocketKeys, TopicKeys, MetadataKeys, QuorumKeys, BarnabasKeys):
+class ServerKeys(
+    IdentityKeys, ListenerKeys, SocketKeys, TopicKeys, MetadataKeys, QuorumKeys, ReplicaFetchKeys, BarnabasKeys
+):
     SCOPE = "broker"

@@ -54,8 +54,7 @@ class FollowedPartition:
         if records:
             assert not isinstance(records, str)
             batches = batches_to_append(memoryview(records), self.leader_epoch)  # type: ignore[arg-type]
-            if batches:
-                partition.append(batches, now_ms)
+            partition.append(batches, now_ms)
         partition.follow(data.high_watermark, data.log_start_offset)
 
     def truncate(self, data: PartitionData) -> int:

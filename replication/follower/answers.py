@@ -1,8 +1,8 @@
 """What a follower makes of a leader's answer about one partition. Pure: it reads values and says what to do.
 
 Rules (KIP-101, KIP-279, KIP-595):
-- A log is cut where it parts from the leader's: at the end of the latest epoch that both have, as the leader's diverging
-  epoch tells. Never at the high watermark, which may lie before records that are committed.
+- A log is cut where it parts from the leader's: at the end of the latest epoch that both have, as the diverging epoch
+  of the answer tells. Never at the high watermark, which may lie before records that are committed.
 - Of an answer with a diverging epoch nothing else is taken: its high watermark and its log start belong to another log.
 - Of the records, whole batches are taken up to the first whose epoch is later than the epoch that was asked with: the
   leader's log was cut and written again after it had chosen what to send (KAFKA-18723).
@@ -14,7 +14,7 @@ from enum import Enum
 from struct import Struct
 from typing import Protocol
 
-from barnabas.protocol.errors import CorruptMessage, ErrorCode
+from barnabas.protocol.errors import CorruptMessage, ErrorCode, UnknownLeaderEpoch
 from barnabas.protocol.messages.fetch import EpochEndOffset, PartitionData
 from barnabas.replication.follower.fetch_session import FetchPosition
 
@@ -82,8 +82,8 @@ def offset_after_reset(log_end_offset: int, leader_start_offset: int, leader_end
 
 
 def batches_to_append(records: memoryview, leader_epoch: int) -> memoryview:
-    """Returns the whole batches of epochs up to this one. Raises CorruptMessage if the first is not whole: a leader
-    sends at least one, and may cut the last."""
+    """Returns the whole batches of epochs up to this one. Raises if there is none: a leader sends at least one whole
+    batch, and may cut the last."""
     size, end = len(records), 0
     while end + _LENGTH_AT + _LENGTH_AND_EPOCH.size <= size:
         length, epoch = _LENGTH_AND_EPOCH.unpack_from(records, end + _LENGTH_AT)
@@ -91,9 +91,11 @@ def batches_to_append(records: memoryview, leader_epoch: int) -> memoryview:
         if length <= 0 or next_end > size:
             break
         if epoch > leader_epoch:
-            return records[:end]
+            if end:
+                break
+            raise UnknownLeaderEpoch(f"a batch of epoch {epoch} in answer to epoch {leader_epoch}")
         end = next_end
-    if size and not end:
+    if not end:
         raise CorruptMessage(f"{size} bytes that hold no whole batch")
     return records[:end]
 

@@ -1,4 +1,4 @@
-"""A fetch session with one leader, as the follower keeps it (KIP-227): it names a partition once, and then what changes.
+"""A fetch session with one leader, as the follower keeps it (KIP-227): partitions are named once, then what changes.
 
 Rules:
 - The first request names everything. Later ones name the partitions that are new or have moved, and those to forget.
@@ -43,6 +43,11 @@ class FollowerSession:
 
     def __len__(self) -> int:
         return len(self._wanted)
+
+    @property
+    def is_established(self) -> bool:
+        """Returns whether the leader remembers what it was told."""
+        return self._next_epoch != INITIAL_EPOCH
 
     @property
     def has_changes(self) -> bool:
