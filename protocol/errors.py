@@ -245,6 +245,14 @@ class NotCoordinator(KafkaError):
     code = ErrorCode.NOT_COORDINATOR
 
 
+class NotEnoughReplicas(KafkaError):
+    code = ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+class NotEnoughReplicasAfterAppend(KafkaError):
+    code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
 class NotLeaderOrFollower(KafkaError):
     code = ErrorCode.NOT_LEADER_OR_FOLLOWER
 

@@ -1,8 +1,9 @@
 """Kafka's checkpoint files: a version, a count, and one entry a line.
 
-`recovery-point-offset-checkpoint`, `log-start-offset-checkpoint` and `cleaner-offset-checkpoint` in a log dir hold
-`topic partition offset`; `leader-epoch-checkpoint` in a partition's directory holds `epoch start_offset`. All are
-version 0. They are replaced as a whole; one that cannot be read counts as empty, and the caller says what that costs.
+`recovery-point-offset-checkpoint`, `log-start-offset-checkpoint`, `cleaner-offset-checkpoint` and
+`replication-offset-checkpoint`, which holds high watermarks, lie in a log dir and hold `topic partition offset`;
+`leader-epoch-checkpoint` in a partition's directory holds `epoch start_offset`. All are version 0. They are replaced as
+a whole; one that cannot be read counts as empty, and the caller says what that costs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,6 +13,7 @@ from barnabas.protocol.types import TopicPartition
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
 CLEANER_OFFSET_CHECKPOINT = "cleaner-offset-checkpoint"
+HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
 
 _VERSION = "0"
 

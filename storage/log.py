@@ -85,8 +85,7 @@ class Log(ReadableLog):
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
         self.recovery_point = loaded.recovery_point
-        self.high_watermark = loaded.log_end_offset
-        """Records found on disk count as committed until the partition, which knows other replicas, says otherwise."""
+        self.high_watermark = self.found_high_watermark()
         self.producers = loaded.producers
         self.producers.on_high_watermark(self.high_watermark)
         self.leader_epochs = loaded.leader_epochs

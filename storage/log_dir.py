@@ -10,7 +10,7 @@ Rules:
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from barnabas.base.environment import Environment, Timer
@@ -20,6 +20,7 @@ from barnabas.protocol.errors import KafkaStorageError
 from barnabas.protocol.types import TopicPartition
 from barnabas.storage.checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     encode_offsets,
@@ -82,6 +83,7 @@ class LogDir:
         "error",
         "files",
         "had_clean_shutdown",
+        "high_watermarks",
         "limits",
         "log_start_offsets",
         "meta_properties",
@@ -110,7 +112,10 @@ class LogDir:
         self.log_start_offsets: dict[TopicPartition, int] = {}
         self.cleaner_offsets: dict[TopicPartition, int] = {}
         """How far each log was compacted."""
-        self._written = Checkpoint(0, {}, {}, {})
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        """How far each replicated log was committed, as of the last checkpoint. A log without an entry has no other
+        replica: all of it is committed."""
+        self._written = Checkpoint(0, {}, {}, {}, {})
         self._checkpoint_is_dirty = False
         self._checkpoint_timer: Timer | None = None
         self._checkpoint_lock = threading.Lock()
@@ -249,7 +254,7 @@ class LogDir:
     def truncate(self, topic_partition: TopicPartition, recovery_point: int, log_start_offset: int) -> None:
         """Sets a log's checkpoints durably before it is cut: records appended in the place of the old ones must
         not be taken for flushed or compacted, and a log that lost every segment must not begin at 0. Blocks."""
-        for offsets in (self.recovery_points, self.cleaner_offsets):
+        for offsets in (self.recovery_points, self.cleaner_offsets, self.high_watermarks):
             if offsets.get(topic_partition, 0) > recovery_point:
                 offsets[topic_partition] = recovery_point
         self.log_start_offsets[topic_partition] = log_start_offset
@@ -260,9 +265,21 @@ class LogDir:
         self.write(self._checkpoint())
 
     def forget(self, topic_partition: TopicPartition) -> None:
-        for offsets in (self.recovery_points, self.log_start_offsets, self.cleaner_offsets):
+        for offsets in (self.recovery_points, self.log_start_offsets, self.cleaner_offsets, self.high_watermarks):
             if offsets.pop(topic_partition, None) is not None:
                 self._checkpoint_later()
+
+    def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Writes how far replicated logs are committed, in a worker. It does not wait for the other checkpoints: what a
+        replica has committed should not seem to go back by a minute when it leads after a crash."""
+        self.high_watermarks.update(high_watermarks)
+        if self.error is None and self.high_watermarks != self._written.high_watermarks:
+            checkpoint = self._checkpoint()
+            self.workers.run(lambda: self.write(checkpoint)).when_done(self._high_watermarks_written)
+
+    def _high_watermarks_written(self, written: Promise[None]) -> None:
+        if written.error is not None:
+            self._tell_not_written(written.error)
 
     def _checkpoint_later(self) -> None:
         self._checkpoint_is_dirty = True
@@ -279,9 +296,12 @@ class LogDir:
     def _checkpointed(self, written: Promise[None]) -> None:
         self._checkpoint_timer = None
         if written.error is not None:
-            self.report.warning(f"{self.path}: checkpoints could not be written: {written.error}", log_dir=self.path)
+            self._tell_not_written(written.error)
         if written.error is not None or self._checkpoint_is_dirty:
             self._checkpoint_later()
+
+    def _tell_not_written(self, error: Exception) -> None:
+        self.report.warning(f"{self.path}: checkpoints could not be written: {error}", log_dir=self.path)
 
     def write_checkpoints(self) -> None:
         """Writes the checkpoints at once when the broker stops, and cancels their timer."""
@@ -292,7 +312,11 @@ class LogDir:
     def _checkpoint(self) -> "Checkpoint":
         self._checkpoints += 1
         return Checkpoint(
-            self._checkpoints, dict(self.recovery_points), dict(self.log_start_offsets), dict(self.cleaner_offsets)
+            self._checkpoints,
+            dict(self.recovery_points),
+            dict(self.log_start_offsets),
+            dict(self.cleaner_offsets),
+            dict(self.high_watermarks),
         )
 
     def write(self, checkpoint: "Checkpoint") -> None:
@@ -306,6 +330,8 @@ class LogDir:
                     self._replace(RECOVERY_POINT_CHECKPOINT, checkpoint.recovery_points)
                 if checkpoint.cleaner_offsets != written.cleaner_offsets:
                     self._replace(CLEANER_OFFSET_CHECKPOINT, checkpoint.cleaner_offsets)
+                if checkpoint.high_watermarks != written.high_watermarks:
+                    self._replace(HIGH_WATERMARK_CHECKPOINT, checkpoint.high_watermarks)
                 self._written = checkpoint
 
     def _replace(self, name: str, offsets: dict[TopicPartition, int]) -> None:
@@ -317,3 +343,4 @@ class Checkpoint(NamedTuple):
     recovery_points: dict[TopicPartition, int]
     log_start_offsets: dict[TopicPartition, int]
     cleaner_offsets: dict[TopicPartition, int]
+    high_watermarks: dict[TopicPartition, int]

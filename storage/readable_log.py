@@ -108,6 +108,19 @@ class ReadableLog:
             self.producers.on_high_watermark(offset)
         return True
 
+    def found_high_watermark(self) -> int:
+        """Returns how far the log was committed as far as the disk knows. All of a log without any note of it counts as
+        committed, until the partition, which knows other replicas, says otherwise."""
+        noted = self.log_dir.high_watermarks.get(self.topic_partition, self.log_end_offset)
+        return max(self.log_start_offset, min(noted, self.log_end_offset))
+
+    def note_replicas(self) -> None:
+        """Takes note that there are other replicas. If the disk does not know how far they have committed, nothing
+        counts as committed until the leader knows."""
+        noted = self.log_dir.high_watermarks
+        if self.topic_partition not in noted:
+            self.high_watermark = noted[self.topic_partition] = self.log_start_offset
+
     @property
     def last_stable_offset(self) -> int:
         producers = self.producers

@@ -1,7 +1,7 @@
 """A partition of this broker as a coordinator uses it."""
 
 from barnabas.base.promise import Promise
-from barnabas.broker.replicas.partition import LeaderPartition
+from barnabas.broker.replicas.leader import LeaderPartition
 from barnabas.protocol.types import TopicPartition
 
 

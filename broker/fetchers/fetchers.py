@@ -16,7 +16,7 @@ from barnabas.replication.metadata.image import MetadataImage
 
 if TYPE_CHECKING:
     from barnabas.broker.fetchers.leader_fetcher import LeaderFetcher
-    from barnabas.broker.replicas.partition import FollowerPartition
+    from barnabas.broker.replicas.follower import FollowerPartition
 
 
 class Follower(NamedTuple):

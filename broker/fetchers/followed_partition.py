@@ -8,7 +8,7 @@ from barnabas.replication.follower.answers import batches_to_append, offset_afte
 from barnabas.replication.follower.fetch_session import FetchPosition, Key
 
 if TYPE_CHECKING:
-    from barnabas.broker.replicas.partition import FollowerPartition
+    from barnabas.broker.replicas.follower import FollowerPartition
 
 NOT_ASKED = -1
 

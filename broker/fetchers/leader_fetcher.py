@@ -29,7 +29,7 @@ from barnabas.replication.follower.answers import Verdict, judge, next_backoff_m
 from barnabas.replication.follower.fetch_session import INITIAL_EPOCH, FetchPosition, FollowerSession, Key
 
 if TYPE_CHECKING:
-    from barnabas.broker.replicas.partition import FollowerPartition
+    from barnabas.broker.replicas.follower import FollowerPartition
 
 _SILENCE_MS = 10_000
 """How long an answer may be overdue before its connection counts as dead; replica.socket.timeout.ms if that is less."""

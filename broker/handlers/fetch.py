@@ -19,7 +19,8 @@ from barnabas.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSIO
 from barnabas.broker.handlers.current_leader import described_partition
 from barnabas.broker.network.session import ListenerType
 from barnabas.broker.node import Node
-from barnabas.broker.replicas.partition import NO_EPOCH, Isolation, LeaderPartition, Partition
+from barnabas.broker.replicas.leader import LeaderPartition
+from barnabas.broker.replicas.partition import NO_EPOCH, Isolation, Partition
 from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import (
     ErrorCode,

@@ -12,7 +12,8 @@ from collections import Counter
 
 from barnabas.broker.distinct_partitions import distinct_partitions
 from barnabas.broker.node import Node
-from barnabas.broker.replicas.partition import Isolation, LeaderPartition, Partition
+from barnabas.broker.replicas.leader import LeaderPartition
+from barnabas.broker.replicas.partition import Isolation, Partition
 from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import ErrorCode, InvalidRequest, KafkaError, OffsetNotAvailable
 from barnabas.protocol.messages.list_offsets import (

@@ -17,6 +17,7 @@ from barnabas.broker.distinct_partitions import distinct_partitions
 from barnabas.broker.handlers.current_leader import name_leaders
 from barnabas.broker.handlers.produce_acknowledgement import Waiting, when_acknowledged
 from barnabas.broker.node import Node
+from barnabas.broker.replicas.leader import ACKS_ALL
 from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.batch_header import (
     ATTRIBUTES_LOW_BYTE_AT,
@@ -75,7 +76,7 @@ def handle(
         _check_nothing_failed(response)
         return None
     if reply.waiting:
-        acknowledged = when_acknowledged(node.clock, reply.waiting, response, request)
+        acknowledged = when_acknowledged(reply.waiting, response, request)
         return acknowledged.map(lambda answered: _with_leaders(node, answered, context))
     return _with_leaders(node, response, context) if reply.is_led_elsewhere else response
 
@@ -154,6 +155,8 @@ class _Reply:
             batch = self._one_batch(data)
             if self.acks not in _ACKS:
                 raise KafkaError(f"acks={self.acks}; it must be -1, 0 or 1", ErrorCode.INVALID_REQUIRED_ACKS)
+            if self.acks == ACKS_ALL:
+                partition.check_min_isr()
         except KafkaError as error:
             return self._refused(data.index, error)
         try:

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from barnabas.base.environment import Clock
 from barnabas.base.promise import Promise
-from barnabas.broker.replicas.partition import LeaderPartition
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.broker.replicas.leader import LeaderPartition
+from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 from barnabas.storage.log import AppendInfo
 
@@ -13,37 +12,43 @@ Waiting = tuple[LeaderPartition, AppendInfo, PartitionProduceResponse]
 
 
 def when_acknowledged(
-    clock: Clock, waiting: Sequence[Waiting], response: ProduceResponse, request: ProduceRequest
+    waiting: Sequence[Waiting], response: ProduceResponse, request: ProduceRequest
 ) -> Promise[ProduceResponse]:
     """Returns a promise of `response`, with an error in the place of each append that is not acknowledged in time."""
-    promise: Promise[ProduceResponse] = Promise()
-    left = {id(answer): answer for _, _, answer in waiting}
+    answer = _Answer(response, len(waiting))
+    for partition, info, partition_response in waiting:
+        waiter = _PartitionAnswer(answer, partition_response)
+        partition.when_acknowledged(info, request.acks, waiter, request.timeout_ms)
+    return answer
 
-    def acknowledged(answer: PartitionProduceResponse, error: Exception | None) -> None:
-        if left.pop(id(answer), None) is None:
-            return  # it was too late
+
+class _Answer(Promise[ProduceResponse]):
+    """The response, which leaves with the last of its partitions."""
+
+    __slots__ = ("_left", "_response")
+
+    def __init__(self, response: ProduceResponse, left: int) -> None:
+        super().__init__()
+        self._response = response
+        self._left = left
+
+    def one_done(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self.resolve(self._response)
+
+
+class _PartitionAnswer:
+    __slots__ = ("_answer", "_response")
+
+    def __init__(self, answer: _Answer, response: PartitionProduceResponse) -> None:
+        self._answer = answer
+        self._response = response
+
+    def on_append_done(self, error: KafkaError | None) -> None:
         if error is not None:
-            assert isinstance(error, KafkaError), f"{error!r} is nothing that a client can be answered"
-            fail(answer, error)
-        if not left:
-            timer.cancel()
-            promise.resolve(response)
-
-    def too_late() -> None:
-        for answer in left.values():
-            fail(answer, too_late_error())
-        left.clear()
-        promise.resolve(response)
-
-    timer = clock.call_later(request.timeout_ms, too_late)
-    for partition, info, answer in waiting:
-        appended = partition.when_acknowledged(info, request.acks)
-        appended.when_done(lambda done, answer=answer: acknowledged(answer, done.error))  # type: ignore[misc]
-    return promise
-
-
-def too_late_error() -> KafkaError:
-    return KafkaError("not committed within the request's timeout", ErrorCode.REQUEST_TIMED_OUT)
+            fail(self._response, error)
+        self._answer.one_done()
 
 
 def fail(answer: PartitionProduceResponse, error: KafkaError) -> None:

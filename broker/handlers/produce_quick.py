@@ -12,14 +12,13 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any
 
-from barnabas.base.environment import Timer
 from barnabas.base.promise import Promise
 from barnabas.broker.handlers.current_leader import name_leaders
-from barnabas.broker.handlers.produce_acknowledgement import fail, too_late_error
+from barnabas.broker.handlers.produce_acknowledgement import fail
 from barnabas.broker.network.reply_queue import Frame, Reply
 from barnabas.broker.network.session import Session
 from barnabas.broker.node import Node
-from barnabas.broker.replicas.partition import LeaderPartition
+from barnabas.broker.replicas.leader import ACKS_ALL, LeaderPartition
 from barnabas.protocol.batch_header import ATTRIBUTES_LOW_BYTE_AT, CONTROL_FLAG, TRANSACTIONAL_FLAG
 from barnabas.protocol.errors import KafkaError, KafkaStorageError, ProtocolError
 from barnabas.protocol.frame import SIZE_BYTES, encode_response
@@ -92,6 +91,8 @@ class QuickProduce:
             if (acks != 1 and acks != -1) or name in INTERNAL_TOPICS:
                 return None
             partition = self._partition(name, index)
+            if acks == ACKS_ALL and partition.is_under_min_isr:
+                return None
         except (KafkaError, ProtocolError, StructError, LookupError, ValueError):
             return None
         try:
@@ -103,7 +104,7 @@ class QuickProduce:
         if partition.is_acknowledged(info, acks):
             return self.reply(topic, index, info, version, correlation_id)
         acknowledgement = _Acknowledgement(self, partition, info, (session, version, correlation_id))
-        acknowledgement.wait(acks, timeout_ms)
+        partition.when_acknowledged(info, acks, acknowledgement, timeout_ms)
         return acknowledgement
 
     def reply(self, topic: Topic, index: int, info: AppendInfo, version: int, correlation_id: int) -> Frame:
@@ -129,7 +130,7 @@ class QuickProduce:
 class _Acknowledgement(Promise[Reply]):
     """The reply to an append that is not acknowledged at once. It has no closures: they cost as much as an append."""
 
-    __slots__ = ("_asked", "_info", "_partition", "_quick", "_timer")
+    __slots__ = ("_asked", "_info", "_partition", "_quick")
 
     def __init__(
         self,
@@ -143,29 +144,16 @@ class _Acknowledgement(Promise[Reply]):
         self._partition = partition
         self._info = info
         self._asked = asked
-        self._timer: Timer
 
-    def wait(self, acks: int, timeout_ms: int) -> None:
-        self._timer = self._quick.clock.call_later(timeout_ms, self._on_timeout)
-        self._partition.when_acknowledged(self._info, acks).when_done(self._on_acknowledged)
-
-    def _on_acknowledged(self, appended: Promise[None]) -> None:
-        if self.done:
-            return  # it was too late
-        self._timer.cancel()
-        if appended.error is None:
+    def on_append_done(self, error: KafkaError | None) -> None:
+        if error is None:
             _, version, correlation_id = self._asked
             index = self._partition.topic_partition.partition
             self.resolve(self._quick.reply(self._topic, index, self._info, version, correlation_id))
         else:
-            self._refuse(appended.error)
+            self._refuse(error)
 
-    def _on_timeout(self) -> None:
-        if not self.done:
-            self._refuse(too_late_error())
-
-    def _refuse(self, error: Exception) -> None:
-        assert isinstance(error, KafkaError), f"{error!r} is nothing that a client can be answered"
+    def _refuse(self, error: KafkaError) -> None:
         session, version, correlation_id = self._asked
         response = _refusal(self._topic, self._partition.topic_partition.partition, error)
         name_leaders(self._quick.node, session, version, response)

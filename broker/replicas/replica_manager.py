@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from barnabas.base.environment import Environment
+from barnabas.broker.replicas.cluster_view import ClusterView
 from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.errors import KafkaError, KafkaStorageError, NotLeaderOrFollower, UnknownTopicOrPartition
 from barnabas.protocol.types import TopicPartition
@@ -29,7 +30,9 @@ from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_manager import LogManager
 
 if TYPE_CHECKING:
-    from barnabas.broker.replicas.partition import FollowerPartition, LeaderPartition, Partition, Role
+    from barnabas.broker.replicas.follower import FollowerPartition
+    from barnabas.broker.replicas.leader import LeaderPartition
+    from barnabas.broker.replicas.partition import Partition, Role
 
 CREATED_AT_ONCE = 32
 _CREATING_MS = 5
@@ -47,6 +50,7 @@ class ReplicaManager:
         log_defaults: LogConfig,
     ) -> None:
         self._node_id = node_id
+        self._cluster = ClusterView(node_id, image, lambda *_: None, replica_lag_time_max_ms=30_000)
         self._image = image
         self._logs = logs
         self._log_defaults = log_defaults
@@ -65,7 +69,8 @@ class ReplicaManager:
         return partition if partition is not None else self._lead(topic, index, current_leader_epoch)
 
     def _lead(self, topic: str, index: int, current_leader_epoch: int) -> "LeaderPartition":
-        from barnabas.broker.replicas.partition import NO_EPOCH, LeaderPartition, wrong_epoch  # a start opens none
+        from barnabas.broker.replicas.leader import LeaderPartition  # a start opens none
+        from barnabas.broker.replicas.partition import NO_EPOCH, wrong_epoch
 
         image, described = self._described(topic, index)
         if described.leader != self._node_id:
@@ -74,7 +79,7 @@ class ReplicaManager:
             raise NotLeaderOrFollower(f"{topic}-{index} is led by broker {described.leader}")
         name = TopicPartition(topic, index)
         log = self._logs.create(name, image.topic_id, self.log_config(topic))
-        partition = LeaderPartition(name, image.topic_id, log, described.leader_epoch, self._node_id)
+        partition = LeaderPartition(name, image.topic_id, log, described, self._cluster)
         self._leaders[name] = partition
         return partition
 
@@ -84,14 +89,14 @@ class ReplicaManager:
         return partition if partition is not None else self._follow(topic, index)
 
     def _follow(self, topic: str, index: int) -> "FollowerPartition":
-        from barnabas.broker.replicas.partition import FollowerPartition
+        from barnabas.broker.replicas.follower import FollowerPartition
 
         image, described = self._described(topic, index)
         if described.leader == self._node_id or not self._is_here(described):
             raise NotLeaderOrFollower(f"{topic}-{index} is led here, or not here at all")
         name = TopicPartition(topic, index)
         log = self._logs.create(name, image.topic_id, self.log_config(topic))
-        partition = FollowerPartition(name, image.topic_id, log, described.leader_epoch)
+        partition = FollowerPartition(name, image.topic_id, log, described.leader_epoch, described.leader)
         self._followers[name] = partition
         return partition
 
@@ -127,7 +132,7 @@ class ReplicaManager:
 
     def adopt(self, image: MetadataImage) -> None:
         """Compares, at start, the logs found on the disk with the image, which was not there when they were opened."""
-        self._image = image
+        self._image = self._cluster.image = image
         for name in list(self._logs.partitions()):
             if name.topic != CLUSTER_METADATA_TOPIC and (reason := self._why_stray(name)) is not None:
                 self._logs.move_aside(name, reason)
@@ -148,7 +153,7 @@ class ReplicaManager:
         return None
 
     def apply(self, image: MetadataImage, changes: ImageChanges) -> None:
-        self._image = image
+        self._image = self._cluster.image = image
         for topic in changes.deleted_topics:  # first: a topic of the same name may come after it
             self._delete(topic)
         for topic in changes.created_topics:
@@ -233,8 +238,8 @@ class ReplicaManager:
         if (leader := self._leaders.get(name)) is not None:
             if not leads:
                 self._close(name, NotLeaderOrFollower(f"{name} is led by broker {described.leader}"))
-            elif leader.leader_epoch != described.leader_epoch:
-                leader.begin_epoch(described.leader_epoch)
+            else:
+                leader.adopt(described)
         if (follower := self._followers.get(name)) is not None:
             if leads or not self._is_here(described):
                 del self._followers[name]

@@ -19,6 +19,7 @@ from barnabas.protocol.errors import KafkaStorageError
 from barnabas.protocol.types import ZERO_UUID, TopicPartition, Uuid
 from barnabas.storage.checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     CorruptCheckpoint,
@@ -99,6 +100,7 @@ class LogOpening:
         log_dir.recovery_points = _read_offsets(log_dir, RECOVERY_POINT_CHECKPOINT, names)
         log_dir.log_start_offsets = _read_offsets(log_dir, LOG_START_OFFSET_CHECKPOINT, names)
         log_dir.cleaner_offsets = _read_offsets(log_dir, CLEANER_OFFSET_CHECKPOINT, names)
+        log_dir.high_watermarks = _read_offsets(log_dir, HIGH_WATERMARK_CHECKPOINT, names)
         for name in names:
             self._find(log_dir, name)
         if log_dir.had_clean_shutdown:

@@ -11,7 +11,7 @@ from barnabas.broker.network.buffers import Buffers
 from barnabas.broker.network.connection import Connection
 from barnabas.broker.network.reply_queue import Reply
 from barnabas.broker.network.session import Session
-from barnabas.broker.replicas.partition import FollowerPartition
+from barnabas.broker.replicas.follower import FollowerPartition
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.batch_builder import build_batch
 from barnabas.protocol.frame import decode_request_header, encode_response
@@ -179,7 +179,7 @@ class Scene:
         topic_partition, topic_id = TopicPartition(name, index), topic_id_of(name)
         self.leader.names[topic_id] = name
         log = self.logs.create(topic_partition, topic_id, LogConfig(**config))
-        return FollowerPartition(topic_partition, topic_id, log, leader_epoch)
+        return FollowerPartition(topic_partition, topic_id, log, leader_epoch, leader_id=2)
 
     def follow(self, *partitions: FollowerPartition) -> None:
         for partition in partitions:

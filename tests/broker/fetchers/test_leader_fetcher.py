@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas.broker.replicas.partition import FollowerPartition
+from barnabas.broker.replicas.follower import FollowerPartition
 from barnabas.protocol.types import TopicPartition
 from tests.broker.fetchers.scripted_leader import BROKER_EPOCH, FOLLOWER_ID, SESSION_ID, Scene, answer, batch, filled
 

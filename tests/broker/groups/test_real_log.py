@@ -15,7 +15,7 @@ from barnabas.broker.groups.context import ClientInfo, GroupContext, TimerKey
 from barnabas.broker.groups.coordinator import group_coordinator_definition
 from barnabas.broker.groups.record import GroupRecord
 from barnabas.broker.groups.shard import GroupShard
-from barnabas.broker.replicas.partition import LeaderPartition
+from barnabas.broker.replicas.leader import LeaderPartition
 from barnabas.protocol.batch_builder import build_batch, build_end_transaction_marker
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
@@ -25,6 +25,7 @@ from barnabas.protocol.stored.group_records import OffsetCommitKey, OffsetCommit
 from barnabas.protocol.types import TopicPartition
 from barnabas.replication.metadata.image import empty_image
 from tests.broker.members import commit_request
+from tests.broker.replicas.leaders import ALONE, Brokers
 from tests.simulation.files import SimulatedFiles
 from tests.storage.logs import NOW_MS, TOPIC_ID, Broker
 
@@ -44,7 +45,7 @@ class Kit:
 
     def start(self) -> None:
         log = self.broker.log(PLACE, **self.log_config)
-        self.partition = LeaderPartition(PLACE, TOPIC_ID, log, leader_epoch=0, node_id=1)
+        self.partition = LeaderPartition(PLACE, TOPIC_ID, log, ALONE, Brokers())
         self.runtime = ShardRuntime(
             group_coordinator_definition(self.config, self._build),
             CoordinatorReplica(self.partition),

@@ -14,7 +14,7 @@ import pytest
 
 from barnabas.broker.handlers.produce_quick import VERSIONS, QuickProduce
 from barnabas.broker.network.session import Session
-from barnabas.broker.replicas.partition import LeaderPartition
+from barnabas.broker.replicas.leader import LeaderPartition
 from barnabas.protocol.batch_builder import build_end_transaction_marker
 from barnabas.protocol.compression import CompressionType
 from barnabas.protocol.errors import ErrorCode, KafkaStorageError

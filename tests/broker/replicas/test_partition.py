@@ -2,19 +2,22 @@
 
 import pytest
 
-from barnabas.broker.replicas.partition import ACKS_ALL, ACKS_LEADER, FollowerPartition, Isolation, LeaderPartition
+from barnabas.broker.replicas.follower import FollowerPartition
+from barnabas.broker.replicas.leader import ACKS_ALL, ACKS_LEADER, LeaderPartition
+from barnabas.broker.replicas.partition import Isolation
 from barnabas.protocol.batch_builder import build_batch, build_end_transaction_marker
 from barnabas.protocol.errors import KafkaError, KafkaStorageError, NotLeaderOrFollower
 from barnabas.protocol.records import ControlType, NewRecord
 from barnabas.storage.log import AppendInfo
 from barnabas.storage.log_config import LogConfig
+from tests.broker.replicas.leaders import ALONE, Appended, Brokers
 from tests.storage.logs import NOW_MS, ORDERS, TOPIC_ID, Broker, batch, offsets_of
 
 NEVER = 2**63 - 1
 
 
 def leader_of(broker: Broker, flush_messages: int = 1) -> LeaderPartition:
-    return LeaderPartition(ORDERS, TOPIC_ID, broker.log(flush_messages=flush_messages), leader_epoch=0, node_id=1)
+    return LeaderPartition(ORDERS, TOPIC_ID, broker.log(flush_messages=flush_messages), ALONE, Brokers())
 
 
 def append(partition: LeaderPartition, data: bytearray | None = None) -> AppendInfo:
@@ -39,7 +42,7 @@ class Outcomes:
         def settled(error: Exception | None) -> None:
             self.names.append(name if error is None else type(error).__name__)
 
-        partition.when_acknowledged(info, acks).when_done(lambda done: settled(done.error))
+        partition.when_acknowledged(info, acks, Appended(settled), 30_000)
 
 
 # ---- durable, committed, acknowledged
@@ -270,7 +273,7 @@ def leaders_batch(offset: int, epoch: int = 0) -> memoryview:
 
 
 def follower_of(broker: Broker, flush_messages: int = NEVER) -> FollowerPartition:
-    return FollowerPartition(ORDERS, TOPIC_ID, broker.log(flush_messages=flush_messages), leader_epoch=0)
+    return FollowerPartition(ORDERS, TOPIC_ID, broker.log(flush_messages=flush_messages), leader_epoch=0, leader_id=2)
 
 
 def test_a_follower_takes_the_leaders_offsets_as_far_as_it_has_come() -> None:

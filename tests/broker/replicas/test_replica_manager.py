@@ -4,10 +4,16 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from barnabas.base.promise import Promise
-from barnabas.broker.replicas.partition import ACKS_ALL, Isolation, LeaderPartition, Role
+from barnabas.broker.replicas.leader import ACKS_ALL, LeaderPartition
+from barnabas.broker.replicas.partition import Isolation, Role
 from barnabas.broker.replicas.replica_manager import ReplicaManager
-from barnabas.protocol.errors import FencedLeaderEpoch, KafkaStorageError, NotLeaderOrFollower, UnknownTopicOrPartition
+from barnabas.protocol.errors import (
+    FencedLeaderEpoch,
+    KafkaError,
+    KafkaStorageError,
+    NotLeaderOrFollower,
+    UnknownTopicOrPartition,
+)
 from barnabas.protocol.stored.metadata_records import (
     ConfigRecord,
     PartitionChangeRecord,
@@ -19,6 +25,7 @@ from barnabas.protocol.types import TopicPartition
 from barnabas.replication.metadata.image import MetadataImage
 from barnabas.replication.metadata.image_delta import MetadataDelta, replayed
 from barnabas.storage.log_config import LogConfig
+from tests.broker.replicas.leaders import Appended
 from tests.replication.clusters import cluster, uuid
 from tests.storage.logs import Broker, batch
 
@@ -104,7 +111,7 @@ def test_losing_the_lead_ends_serving_and_tells_those_who_wait() -> None:
     partition, told = opened(node), Waiter()
     outcomes: list[Exception | None] = []
     info = partition.append(memoryview(batch()), now_ms=node.storage.now_ms)
-    partition.when_acknowledged(info, ACKS_ALL).when_done(lambda done: outcomes.append(done.error))
+    partition.when_acknowledged(info, ACKS_ALL, Appended(outcomes.append), 30_000)
     partition.wait(told, Isolation.HIGH_WATERMARK)
     node.learn(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=OTHER))
     assert told.calls == [0]
@@ -172,7 +179,7 @@ def test_those_who_wait_for_a_deleted_topic_are_told_that_it_is_gone_not_that_th
     node.learn(topic(), led_by(US), FLUSHED_AT_ONCE)
     partition, outcomes = node.replicas.partition("orders", 0), Outcomes()
     info = partition.append(memoryview(batch()), now_ms=node.storage.now_ms)
-    partition.when_acknowledged(info, ACKS_ALL).when_done(outcomes.note)
+    partition.when_acknowledged(info, ACKS_ALL, Appended(outcomes.note), 30_000)
     node.learn(RemoveTopicRecord(topic_id=TOPIC_ID))
     assert outcomes.errors == [UnknownTopicOrPartition]
 
@@ -238,8 +245,8 @@ class Outcomes:
     def __init__(self) -> None:
         self.errors: list[type] = []
 
-    def note(self, done: Promise[None]) -> None:
-        self.errors.append(type(done.error))
+    def note(self, error: KafkaError | None) -> None:
+        self.errors.append(type(error))
 
 
 class Waiter:

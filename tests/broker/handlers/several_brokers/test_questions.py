@@ -7,7 +7,7 @@ import pytest
 
 from barnabas.broker.handlers import HANDLERS
 from barnabas.broker.network.session import ListenerType, Session
-from barnabas.broker.replicas.partition import LeaderPartition
+from barnabas.broker.replicas.leader import LeaderPartition
 from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.config_types import ResourceType
@@ -175,7 +175,9 @@ def test_a_leader_that_does_not_know_what_is_committed_asks_for_patience(
     def lead_before_followers_have_fetched() -> None:
         partition: LeaderPartition = broker._server.node.replicas.partition(name, 0)
         partition.log.append_as_follower(memoryview(offset_by(good(), 3)), now_ms=0)
-        partition.begin_epoch(1)
+        described = broker._server.node.image.partition(name, 0)
+        assert described is not None
+        partition.adopt(described._replace(leader_epoch=1, partition_epoch=1))
 
     on_loop(broker, lead_before_followers_have_fetched)
     assert client.list_offset(name, timestamp, version=version).error_code == code
