@@ -1,6 +1,6 @@
 """What a handler can reach: the metadata image, the replicas, the controller, groups, and the environment."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,6 +25,7 @@ from barnabas.storage.log_manager import LogManager
 
 if TYPE_CHECKING:
     from barnabas.broker.cluster.liveness import BrokerLinks
+    from barnabas.broker.cluster.suspects import Suspects
     from barnabas.broker.fetch_sessions import FetchSessions
     from barnabas.broker.groups.coordinator import GroupCoordinator
     from barnabas.broker.producer_ids import ProducerIds
@@ -79,6 +80,7 @@ class Node:
         self.lifecycle = self._new_lifecycle()
         self._has_begun = False
         self._groups: GroupCoordinator | None = None
+        self._suspects: Suspects | None = None
         self._image_waiters: list[_ImageWaiter] = []
         configuration.subscribe(self._on_configuration)
 
@@ -105,15 +107,48 @@ class Node:
     def links(self) -> "BrokerLinks":
         from barnabas.broker.cluster.liveness import BrokerLinks
 
+        listener = self._inter_broker_listener
+        return BrokerLinks(self.quorum, self._environment, node_id=self.node_id, inter_broker_listener=listener)
+
+    @property
+    def _inter_broker_listener(self) -> str:
         config = self.config
         inter_broker = config.inter_broker_listener.name if config.inter_broker_listener is not None else ""
-        listener = inter_broker or (config.inter_broker_listener_name or "").upper()
-        return BrokerLinks(self.quorum, self._environment, node_id=self.node_id, inter_broker_listener=listener)
+        return inter_broker or (config.inter_broker_listener_name or "").upper()
 
     def _on_controller(self) -> None:
         """Looks for the other brokers, where this node has just become their controller."""
         if self.quorum.is_active and len(self.quorum.loader.image.brokers) > 1:
             self.links.dial_all()
+
+    @property
+    def suspected(self) -> Collection[int]:
+        """Returns the brokers that are probably dead, though the metadata do not say so."""
+        return () if self._suspects is None else self._suspects.suspected
+
+    @property
+    def doubted(self) -> Collection[int]:
+        """Returns the suspected, and those of which it is being found out whether they live."""
+        return () if self._suspects is None else self._suspects.doubted
+
+    def _watch_brokers(self, changed: Collection[int]) -> None:
+        """Keeps an eye on the other brokers, once there are any."""
+        if self._suspects is None:
+            if len(self.image.brokers) < 2:
+                return
+            from barnabas.broker.cluster.suspects import Suspects
+
+            listener = self._inter_broker_listener
+            self._suspects = Suspects(
+                self._environment, self._wake_image_waiters, node_id=self.node_id, inter_broker_listener=listener
+            )
+        self._suspects.follow(self.image, changed)
+
+    def stop_watching(self) -> None:
+        """Lets go of the other brokers: their end says nothing to one that is stopping."""
+        if self._suspects is not None:
+            self._suspects.close()
+            self._suspects = None
 
     @cached_property
     def fetch_sessions(self) -> "FetchSessions":
@@ -181,6 +216,7 @@ class Node:
         old that it does not know what is on the disk."""
         self._has_begun = True
         self.replicas.adopt(self.image)
+        self._watch_brokers(())
 
     def on_metadata(self, image: MetadataImage, changes: ImageChanges) -> None:
         """Applies a committed image to this node."""
@@ -189,12 +225,17 @@ class Node:
             self.replicas.apply(image, changes)
             if self._groups is not None or self._gains_groups(changes):
                 self.groups.apply(changes)
+            if changes.brokers:
+                self._watch_brokers(changes.brokers)
         if any(
             broker_id in image.brokers and image.brokers[broker_id].in_controlled_shutdown
             for broker_id in changes.brokers
         ):
             self.lifecycle.heartbeat()  # it waits until all others know that it leads nothing any more
-        for waiter in [waiter for waiter in self._image_waiters if waiter.is_right(image)]:
+        self._wake_image_waiters()
+
+    def _wake_image_waiters(self) -> None:
+        for waiter in [waiter for waiter in self._image_waiters if waiter.is_right(self.image)]:
             self._stop_waiting(waiter)
             waiter.promise.resolve(True)
 

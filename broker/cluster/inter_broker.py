@@ -5,11 +5,10 @@ from barnabas.broker.network.listeners import is_loopback
 from barnabas.replication.metadata.image import BrokerImage
 
 
-def address_of(broker: BrokerImage, listener: str) -> Address:
+def address_of(broker: BrokerImage, listener: str) -> Address | None:
     """Returns where brokers reach this one; of other listeners clients may know more than we do."""
-    first = next(iter(broker.endpoints.values()))
-    endpoint = broker.endpoints.get(listener, first)
-    return Address(endpoint.host, endpoint.port)
+    endpoint = broker.endpoints.get(listener) or next(iter(broker.endpoints.values()), None)
+    return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
 
 def is_known_here(host: str, own_host: str) -> bool:

@@ -111,7 +111,7 @@ class BrokerLinks:
 
     def _dial(self, broker: BrokerImage, crowd: Crowd | None) -> None:
         address = address_of(broker, self._inter_broker_listener)
-        if broker.fenced or not self._is_known_here(address.host):
+        if broker.fenced or address is None or not self._is_known_here(address.host):
             return
         if (earlier := self._probes.get(broker.broker_id)) is not None:
             earlier.cancel()

@@ -1,14 +1,17 @@
 """DescribeTopicPartitions (75), version 0: topics page by page (KIP-966).
 
 A partition without a leader is described without an error, as by Kafka: its leader is -1.
+While a leader may be dead, the answer waits a moment for the next one (`suspected_leaders.py`).
 The lists of eligible leaders are never null, though the schema allows it: the Java admin client fails on null.
 """
 
 from bisect import bisect_left
 
+from barnabas.base.promise import Promise
 from barnabas.broker.authorization import ALL_TOPIC_OPERATIONS
 from barnabas.broker.handlers.metadata import why_unknown
 from barnabas.broker.handlers.replica_states import ReplicaStates
+from barnabas.broker.handlers.suspected_leaders import leaders_of, when_leaders_are_known
 from barnabas.broker.node import Node
 from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import ErrorCode
@@ -25,16 +28,27 @@ from barnabas.replication.metadata.image import INTERNAL_TOPICS, MetadataImage, 
 
 def handle(
     node: Node, request: DescribeTopicPartitionsRequest, context: RequestContext
-) -> DescribeTopicPartitionsResponse:
+) -> DescribeTopicPartitionsResponse | Promise[DescribeTopicPartitionsResponse]:
     asked = {topic.name for topic in request.topics}
     cursor = request.cursor
     if cursor is not None and (cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)):
         return _refused(request)
+    return when_leaders_are_known(
+        node,
+        lambda image: leaders_of(image.topic(name) for name in asked or image.topics),
+        lambda: _page(node, request, asked, context),
+    )
+
+
+def _page(
+    node: Node, request: DescribeTopicPartitionsRequest, asked: set[str], context: RequestContext
+) -> DescribeTopicPartitionsResponse:
+    cursor = request.cursor
     names = sorted(asked or node.image.topics)
     start = bisect_left(names, cursor.topic_name) if cursor is not None else 0
     limit = min(max(request.response_partition_limit, 1), node.config.max_request_partition_size_limit)
     response = DescribeTopicPartitionsResponse(topics=[])
-    states = ReplicaStates(node.image, context.session.listener)
+    states = ReplicaStates(node.image, context.session.listener, node.suspected)
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names[start:]:
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0

@@ -4,13 +4,15 @@ v1 transaction coordinators, v4 many keys in one request (KIP-699), v6 share gro
 
 - The coordinator of a group leads its partition of `__consumer_offsets`. The first request waits until that topic is
   there; Kafka answers COORDINATOR_NOT_AVAILABLE, and the client asks again.
+- While the coordinator may be dead, the answer waits a moment for the next one (`suspected_leaders.py`).
 - Transactions and share groups have no coordinator here: UNSUPPORTED_VERSION, so that nobody asks again and again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from barnabas.base.promise import Promise
 from barnabas.broker.handlers.auto_creation import create_topics
+from barnabas.broker.handlers.suspected_leaders import when_leaders_are_known
 from barnabas.broker.node import Node
 from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import CoordinatorNotAvailable, ErrorCode, InvalidRequest, KafkaError, UnsupportedVersion
@@ -19,7 +21,7 @@ from barnabas.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from barnabas.replication.metadata.image import GROUP_METADATA_TOPIC
+from barnabas.replication.metadata.image import GROUP_METADATA_TOPIC, MetadataImage
 
 GROUP = 0
 _KEY_TYPES = {0: "groups", 1: "transactions", 2: "share groups"}
@@ -37,7 +39,9 @@ def handle(
     if key_type != GROUP:
         return _refused(keys, UnsupportedVersion(f"this broker coordinates no {_KEY_TYPES[key_type]}"), context)
     if node.image.topic(GROUP_METADATA_TOPIC) is not None:
-        return _found(node, keys, context)
+        return when_leaders_are_known(
+            node, lambda image: _leaders(node, image, keys), lambda: _found(node, keys, context)
+        )
 
     def created(errors: dict[str, ErrorCode]) -> FindCoordinatorResponse:
         code = errors.get(GROUP_METADATA_TOPIC)
@@ -52,10 +56,20 @@ def handle(
     return create_topics(node, [GROUP_METADATA_TOPIC]).map(created)
 
 
+def _leaders(node: Node, image: MetadataImage, keys: Sequence[str]) -> Iterable[int]:
+    topic = image.topic(GROUP_METADATA_TOPIC)
+    partitions = () if topic is None else topic.partitions
+    return [partitions[node.groups.partition_of(key)].leader for key in keys if partitions]
+
+
 def _found(node: Node, keys: Sequence[str], context: RequestContext) -> FindCoordinatorResponse:
     topic = node.image.topic(GROUP_METADATA_TOPIC)
     assert topic is not None, "it was there or has been created"
-    endpoints = {registered.broker_id: (host, port) for registered, host, port in node.endpoints(context.session)}
+    endpoints = {
+        registered.broker_id: (host, port)
+        for registered, host, port in node.endpoints(context.session)
+        if registered.broker_id not in node.suspected
+    }
 
     def coordinator(group_id: str) -> Coordinator:
         leader = topic.partitions[node.groups.partition_of(group_id)].leader

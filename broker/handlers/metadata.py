@@ -6,6 +6,7 @@ operations, v10 topic ids in the answer, v12 in the question too, v13 an error c
 
 Kafka answers the first request for a topic that it creates with UNKNOWN_TOPIC_OR_PARTITION; the answer here waits for
 the topic. To a client, that looks like a broker that was quick.
+Ours: while a leader may be dead, the answer waits a moment for the next one (`suspected_leaders.py`).
 """
 
 from collections.abc import Collection, Iterable
@@ -18,6 +19,7 @@ from barnabas.broker.authorization import (
 )
 from barnabas.broker.handlers.auto_creation import create_topics
 from barnabas.broker.handlers.replica_states import ReplicaStates
+from barnabas.broker.handlers.suspected_leaders import leaders_of, when_leaders_are_known
 from barnabas.broker.node import Node
 from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -35,6 +37,7 @@ from barnabas.replication.metadata.image import (
     GROUP_METADATA_TOPIC,
     INTERNAL_TOPICS,
     NO_LEADER,
+    MetadataImage,
     PartitionImage,
     TopicImage,
 )
@@ -49,20 +52,24 @@ def handle(
     node: Node, request: MetadataRequest, context: RequestContext
 ) -> MetadataResponse | Promise[MetadataResponse]:
     if _wants_all(request, context.api_version):
-        states = ReplicaStates(node.image, context.session.listener)
-        topics = [_found(topic, request, states, context.api_version) for topic in node.image.topics.values()]
-        return _response(node, request, context, topics)
+        return when_leaders_are_known(
+            node,
+            lambda image: leaders_of(image.topics.values()),
+            lambda: _response(node, request, context, _all_topics(node, request, context)),
+        )
     if any(_is_malformed(topic, context.api_version) for topic in request.topics or ()):
         return _malformed(request)
     asked = _asked(request)
     missing = _to_create(node, request, asked)
-    if not missing:
-        return _response(node, request, context, _topics(node, request, context, asked, {}))
 
     def answer(errors: dict[str, ErrorCode]) -> MetadataResponse:
         return _response(node, request, context, _topics(node, request, context, asked, errors))
 
-    return create_topics(node, missing).map(answer)
+    if missing:
+        return create_topics(node, missing).map(answer)
+    return when_leaders_are_known(
+        node, lambda image: leaders_of(_topic(image, topic) for topic in asked), lambda: answer({})
+    )
 
 
 def _wants_all(request: MetadataRequest, api_version: int) -> bool:
@@ -80,12 +87,23 @@ def _asked(request: MetadataRequest) -> Collection[MetadataRequestTopic]:
     return by_id.values() if by_id else {topic.name: topic for topic in topics}.values()
 
 
+def _topic(image: MetadataImage, asked: MetadataRequestTopic) -> TopicImage | None:
+    if asked.topic_id != ZERO_UUID:
+        return image.topic_by_id(asked.topic_id)
+    return image.topic(asked.name) if asked.name is not None else None
+
+
 def _to_create(node: Node, request: MetadataRequest, asked: Iterable[MetadataRequestTopic]) -> list[str]:
     if not (request.allow_auto_topic_creation and node.config.auto_create_topics_enable):
         return []
     names = (topic.name for topic in asked if topic.topic_id == ZERO_UUID)
     wanted = (name for name in names if name is not None and name not in _NOT_CREATED)
     return [name for name in wanted if node.image.topic(name) is None]
+
+
+def _all_topics(node: Node, request: MetadataRequest, context: RequestContext) -> Iterable[MetadataResponseTopic]:
+    states = ReplicaStates(node.image, context.session.listener, node.suspected)
+    return [_found(topic, request, states, context.api_version) for topic in node.image.topics.values()]
 
 
 def _topics(
@@ -95,15 +113,12 @@ def _topics(
     topics: Iterable[MetadataRequestTopic],
     errors: dict[str, ErrorCode],
 ) -> Iterable[MetadataResponseTopic]:
-    states = ReplicaStates(node.image, context.session.listener)
+    states = ReplicaStates(node.image, context.session.listener, node.suspected)
     for asked in topics:
-        if asked.topic_id != ZERO_UUID:
-            topic = node.image.topic_by_id(asked.topic_id)
-            yield _found(topic, request, states, context.api_version) if topic else _unknown_id(asked)
-        elif asked.name is None:
-            yield _unknown_id(asked)
-        elif (topic := node.image.topic(asked.name)) is not None:
+        if (topic := _topic(node.image, asked)) is not None:
             yield _found(topic, request, states, context.api_version)
+        elif asked.topic_id != ZERO_UUID or asked.name is None:
+            yield _unknown_id(asked)
         else:
             yield _refused(asked.name, errors.get(asked.name) or why_unknown(asked.name), request)
 
@@ -189,6 +204,7 @@ def _response(
         brokers=[
             MetadataResponseBroker(node_id=registered.broker_id, host=host, port=port, rack=registered.rack)
             for registered, host, port in node.endpoints(context.session)
+            if registered.broker_id not in node.suspected
         ],
         cluster_id=node.image.cluster_id,
         controller_id=node.controller_id,

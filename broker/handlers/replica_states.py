@@ -1,10 +1,11 @@
 """What Metadata and DescribeTopicPartitions say of leaders and replicas, to the clients of one listener.
 
 As in Kafka, a replica is offline if its broker is not registered, fenced, without this listener, or has lost the log
-dir that it is in; and a leader that clients of this listener cannot reach is none.
+dir that it is in; and a leader that clients of this listener cannot reach is none. Ours: a broker that is suspected to
+be dead counts as if it were not registered.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from barnabas.protocol.types import ZERO_UUID, Uuid
 from barnabas.replication.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage
@@ -20,10 +21,12 @@ class ReplicaStates:
 
     __slots__ = ("_online", "_reachable", "registered")
 
-    def __init__(self, image: MetadataImage, listener: str) -> None:
-        self.registered = image.brokers
+    def __init__(self, image: MetadataImage, listener: str, suspected: Collection[int] = ()) -> None:
+        self.registered = {
+            broker_id: broker for broker_id, broker in image.brokers.items() if broker_id not in suspected
+        }
         self._reachable = {
-            broker_id: broker for broker_id, broker in image.brokers.items() if listener in broker.endpoints
+            broker_id: broker for broker_id, broker in self.registered.items() if listener in broker.endpoints
         }
         self._online = {broker_id: broker for broker_id, broker in self._reachable.items() if not broker.fenced}
 
