@@ -21,7 +21,9 @@ def controller_settings(configuration: DynamicConfig) -> ControllerSettings:
     return ControllerSettings(
         schemas=ConfigSchemas(topic=config.log_defaults, broker=config, group=lambda: _group_schema(config)),
         describe_topic_configs=describe,
-        defaults=TopicDefaults(config.num_partitions, config.default_replication_factor),
+        defaults=TopicDefaults(
+            config.num_partitions, config.default_replication_factor, config.log_defaults.min_insync_replicas
+        ),
         delete_topic_enable=config.delete_topic_enable,
         unclean_leader_election_enable=config.log_defaults.unclean_leader_election_enable,
         replicates=False,

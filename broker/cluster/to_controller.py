@@ -32,6 +32,7 @@ _RETRIABLE = frozenset((ErrorCode.NOT_CONTROLLER, ErrorCode.NETWORK_EXCEPTION, E
 _OWN = frozenset(
     (
         ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.ALTER_PARTITION,
         ApiKey.BROKER_HEARTBEAT,
         ApiKey.BROKER_REGISTRATION,
         ApiKey.CONTROLLER_REGISTRATION,

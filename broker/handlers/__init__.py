@@ -294,6 +294,13 @@ HANDLERS = {
         listeners=EVERYWHERE,
         authorize=(DESCRIBE_CLUSTER,),
     ),
+    ApiKey.ALTER_PARTITION: Handler(
+        "alter_partition",
+        range(2, 4),
+        flexible_since=0,
+        listeners=ON_CONTROLLERS,
+        authorize=(CLUSTER_ACTION_CLUSTER,),
+    ),
     ApiKey.UPDATE_FEATURES: Handler(
         "update_features",
         range(0, 3),

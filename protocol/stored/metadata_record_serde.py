@@ -10,6 +10,7 @@ from barnabas.protocol.stored.metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     BrokerRegistrationChangeRecord,
+    ClearElrRecord,
     ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
@@ -34,6 +35,7 @@ MetadataRecord = (
     AbortTransactionRecord
     | BeginTransactionRecord
     | BrokerRegistrationChangeRecord
+    | ClearElrRecord
     | ConfigRecord
     | EndTransactionRecord
     | FeatureLevelRecord

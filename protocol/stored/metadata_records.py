@@ -115,6 +115,11 @@ class ConfigRecord:
     value: str | None = string(nullable=True)
 
 
+@message(api_key=28, versions=range(0, 1), flexible_since=0)
+class ClearElrRecord:
+    topic_name: str = string()
+
+
 @message(api_key=15, versions=range(0, 1), flexible_since=0)
 class ProducerIdsRecord:
     broker_id: int = int32()

@@ -2,28 +2,46 @@
 
 from collections.abc import Mapping
 
+from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.errors import ErrorCode
-from barnabas.protocol.stored.metadata_record_serde import METADATA_VERSION_LEVEL
-from barnabas.protocol.stored.metadata_records import FeatureLevelRecord
+from barnabas.protocol.stored.metadata_record_serde import METADATA_VERSION_LEVEL, MetadataRecord
+from barnabas.protocol.stored.metadata_records import ConfigRecord, FeatureLevelRecord
 from barnabas.replication.controller.decision import refused
 from barnabas.replication.metadata.image import METADATA_VERSION, MetadataImage
 
 METADATA_VERSION_MIN = 7
+ELR_VERSION = "eligible.leader.replicas.version"
+ELR_VERSION_LEVEL = 1
+"""1: replicas that left the in-sync replicas may be eligible to lead (KIP-966). Older clusters stay at 0 until they are
+raised."""
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
 GROUP_VERSION = "group.version"
 GROUP_VERSION_LEVEL = 1
 """1: the consumer protocol (KIP-848). It is served as well where a cluster was created before the feature existed."""
 SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {
     METADATA_VERSION: (METADATA_VERSION_MIN, METADATA_VERSION_LEVEL),
     GROUP_VERSION: (0, GROUP_VERSION_LEVEL),
+    ELR_VERSION: (0, ELR_VERSION_LEVEL),
 }
 
 
 def bootstrap_records() -> list[FeatureLevelRecord]:
-    """Returns the first records of a new cluster."""
+    """Returns the levels of features that a new cluster begins with."""
     return [
         FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_LEVEL),
+        FeatureLevelRecord(name=ELR_VERSION, feature_level=ELR_VERSION_LEVEL),
         FeatureLevelRecord(name=GROUP_VERSION, feature_level=GROUP_VERSION_LEVEL),
     ]
+
+
+def first_records(min_insync_replicas: int) -> list[MetadataRecord]:
+    """Returns the first records of a new cluster: its features, and what eligible leader replicas need."""
+    return [*bootstrap_records(), min_isr_record("", str(min_insync_replicas))]
+
+
+def min_isr_record(broker: str, value: str | None) -> ConfigRecord:
+    """Returns the record that sets `min.insync.replicas` of one broker, or of all if none is named."""
+    return ConfigRecord(resource_type=ResourceType.BROKER, resource_name=broker, name=MIN_INSYNC_REPLICAS, value=value)
 
 
 def check_broker_epoch(broker_id: int, broker_epoch: int, image: MetadataImage) -> None:

@@ -7,6 +7,7 @@ Rules:
 - A value that stays as it is needs no record, except for brokers: there it is how an operator has files read again.
 - The values of a broker are judged by the broker that was asked, before the request comes here, because it alone knows
   what they have to fit (`broker/config/alter.py`). Here only its keys are looked at: they are the same for all.
+- With eligible leader replicas, `min.insync.replicas` has rules of its own (`elr.py`).
 - A broker's keys fail with INVALID_REQUEST, those of topics and groups with INVALID_CONFIG, as in Kafka. A group need
   not exist: it may be configured before its first member comes.
 Deviations: a broker key that does not exist is INVALID_CONFIG with the nearest one (Kafka stores it); client metrics
@@ -26,6 +27,7 @@ from barnabas.protocol.messages import incremental_alter_configs as incremental
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
 from barnabas.protocol.stored.metadata_records import ConfigRecord
 from barnabas.replication.controller.decision import Decision, refused
+from barnabas.replication.controller.elr import check_min_isr_change, clear_elr_records
 from barnabas.replication.controller.settings import ConfigSchemas, Deciding, Schema
 from barnabas.replication.controller.topic_names import check_topic_name
 from barnabas.replication.metadata.image import ConfigResource, MetadataImage
@@ -113,6 +115,7 @@ def alter_configs(request: AlterRequest, image: MetadataImage, deciding: Decidin
         records.extend(_decided(alteration, image, deciding.settings.schemas))
 
     response = response_to(request, judged(alterations, decide))
+    records += clear_elr_records(records, image)
     return Decision([] if request.validate_only else records, response)
 
 
@@ -138,6 +141,7 @@ def _decided(alteration: Alteration, image: MetadataImage, schemas: ConfigSchema
     current = image.configs.get(resource, {})
     schema = _schema(resource.type, schemas)
     changes = _changes(alteration, current, schema)
+    check_min_isr_change(resource, changes, image)
     after = _after(current, changes)
     if resource.type == ResourceType.BROKER:
         check_update_modes(after, schema, per_broker=bool(resource.name))

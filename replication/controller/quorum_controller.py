@@ -22,7 +22,7 @@ from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
 from barnabas.replication.controller.channel import ControllerRequestContext
-from barnabas.replication.controller.cluster_control import bootstrap_records
+from barnabas.replication.controller.cluster_control import first_records
 from barnabas.replication.controller.controller import Controller
 from barnabas.replication.controller.decision import refused
 from barnabas.replication.metadata.batches import BATCH_BYTES_MAX
@@ -128,7 +128,7 @@ class QuorumController:
         if self.loader.in_transaction:
             self.driver.abort_transaction()
         if not self.loader.appended_image.features:
-            self.append(bootstrap_records())
+            self.append(first_records(self._controller.settings.defaults.min_insync_replicas))
         image = self.loader.appended_image
         # The broker of this process registers again after each start, and does not wait for its own last session.
         others = [broker for broker in image.brokers.values() if broker.broker_id != self._node_id]

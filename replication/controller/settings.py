@@ -34,6 +34,7 @@ class ConfigSchemas(NamedTuple):
 class TopicDefaults(NamedTuple):
     num_partitions: int = 1
     replication_factor: int = 1
+    min_insync_replicas: int = 1
 
 
 class ControllerSettings(NamedTuple):

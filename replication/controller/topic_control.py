@@ -42,19 +42,16 @@ from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
 from barnabas.protocol.stored.metadata_records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from barnabas.protocol.types import ZERO_UUID, Uuid
 from barnabas.replication.controller.decision import RECORDS_MAX, Decision, refused
+from barnabas.replication.controller.partitions.directories import default_directory
 from barnabas.replication.controller.placement import UsableBroker, place
 from barnabas.replication.controller.settings import ControllerSettings, Deciding, Schema, TopicDefaults
 from barnabas.replication.controller.topic_names import check_topic_name
 from barnabas.replication.metadata.image import (
     CLUSTER_METADATA_TOPIC,
-    BrokerImage,
     MetadataImage,
     TopicImage,
     metric_name,
 )
-
-UNASSIGNED_DIRECTORY: Uuid = bytes(15) + b"\x01"
-"""The broker chooses one of its log dirs and says so later."""
 
 T = TypeVar("T")
 Replicas = Sequence[int]
@@ -224,12 +221,8 @@ def partition_record(topic_id: Uuid, partition: int, replicas: Replicas, image: 
         leader=isr[0],
         leader_epoch=0,
         partition_epoch=0,
-        directories=[_directory(image.brokers[broker_id]) for broker_id in replicas],
+        directories=[default_directory(image.brokers[broker_id]) for broker_id in replicas],
     )
-
-
-def _directory(broker: BrokerImage) -> Uuid:
-    return broker.log_dirs[0] if len(broker.log_dirs) == 1 else UNASSIGNED_DIRECTORY
 
 
 def _created(

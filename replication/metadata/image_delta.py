@@ -11,6 +11,7 @@ from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
 from barnabas.protocol.stored.metadata_records import (
     BrokerRegistrationChangeRecord,
+    ClearElrRecord,
     ConfigRecord,
     FeatureLevelRecord,
     FenceBrokerRecord,
@@ -118,7 +119,35 @@ class MetadataDelta:
 
     def _replay_partition_change(self, record: PartitionChangeRecord) -> None:
         partitions = self._topic(record.topic_id).partitions
-        partitions[record.partition_id] = _merged(partitions[record.partition_id], record)
+        partitions[record.partition_id] = merged(partitions[record.partition_id], record)
+
+    def _replay_clear_elr(self, record: ClearElrRecord) -> None:
+        """Leaves no replica eligible to lead without being in sync: of one topic, or of all if none is named."""
+        if record.topic_name:
+            topics = [self._topic_id(record.topic_name)]
+        else:
+            unchanged = (topic_id for topic_id in self.image.topics_by_id if topic_id not in self._topics)
+            topics = [*(topic_id for topic_id, topic in self._topics.items() if topic is not None), *unchanged]
+        for topic_id in topics:
+            partitions = self._partitions(topic_id)
+            for index, partition in enumerate(partitions):
+                if partition.eligible_leader_replicas or partition.last_known_elr:
+                    self._topic(topic_id).partitions[index] = partition._replace(
+                        eligible_leader_replicas=(),
+                        last_known_elr=(),
+                        partition_epoch=partition.partition_epoch + 1,
+                    )
+
+    def _topic_id(self, name: str) -> Uuid:
+        image = self.image.topics.get(name)
+        topic_id = self._ids_by_name.get(name, image.topic_id if image is not None else None)
+        assert topic_id is not None, f"there is no topic {name}"
+        return topic_id
+
+    def _partitions(self, topic_id: Uuid) -> Iterable[PartitionImage]:
+        """Returns the partitions of a topic as they are now. Who only looks at them does not change the topic."""
+        topic = self._topics.get(topic_id)
+        return self.image.topics_by_id[topic_id].partitions if topic is None else tuple(topic.partitions)
 
     # ---- everything else
 
@@ -232,7 +261,7 @@ def _updated(nodes: Mapping[int, N], changes: Mapping[int, N] | Mapping[int, N |
     return {node_id: node for node_id in sorted(merged) if (node := merged[node_id]) is not None}
 
 
-def _merged(partition: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
+def merged(partition: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
     """Returns the partition after a change. A leader that is named starts a new leader epoch, even if it led before."""
     changes: dict[str, Any] = {"partition_epoch": partition.partition_epoch + 1}
     for name in _ARRAYS:
@@ -258,6 +287,7 @@ _ARRAYS = (
 
 _REPLAY: dict[type, Callable[[MetadataDelta, Any], None]] = {
     BrokerRegistrationChangeRecord: MetadataDelta._replay_broker_change,
+    ClearElrRecord: MetadataDelta._replay_clear_elr,
     ConfigRecord: MetadataDelta._replay_config,
     FeatureLevelRecord: MetadataDelta._replay_feature_level,
     FenceBrokerRecord: MetadataDelta._replay_fence,

@@ -30,6 +30,7 @@ WITHOUT_KAFKA_PYTHON = {
         *("UnfenceBrokerRecord", "TopicRecord", "RemoveTopicRecord", "PartitionRecord", "PartitionChangeRecord"),
         *("ConfigRecord", "ProducerIdsRecord", "FeatureLevelRecord", "NoOpRecord", "BeginTransactionRecord"),
         *("EndTransactionRecord", "AbortTransactionRecord", "RegisterControllerRecord", "LeaderChangeMessage"),
+        "ClearElrRecord",
         *("SnapshotHeaderRecord", "SnapshotFooterRecord", "KRaftVersionRecord", "VotersRecord", "QuorumStateData"),
     },
     "a record of a group: only Kafka itself has a codec for it": {
@@ -46,7 +47,7 @@ WITHOUT_KAFKA_PYTHON = {
         f"{name}{kind}"
         for name in (
             *("BrokerRegistration", "BrokerHeartbeat", "UnregisterBroker", "ControllerRegistration"),
-            *("AllocateProducerIds", "Envelope"),
+            *("AllocateProducerIds", "AlterPartition", "Envelope"),
         )
         for kind in ("Request", "Response")
     }

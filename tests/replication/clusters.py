@@ -13,10 +13,10 @@ from barnabas.protocol.messages.create_topics import (
     CreatableTopicConfigs,
     CreateTopicsRequest,
 )
-from barnabas.protocol.stored.metadata_records import BrokerRegistrationChangeRecord
+from barnabas.protocol.stored.metadata_records import BrokerRegistrationChangeRecord, FeatureLevelRecord
 from barnabas.replication.controller.brokers.fencing import unfence_records
 from barnabas.replication.controller.channel import own_context
-from barnabas.replication.controller.cluster_control import SUPPORTED_FEATURES, bootstrap_records
+from barnabas.replication.controller.cluster_control import ELR_VERSION, SUPPORTED_FEATURES, first_records
 from barnabas.replication.controller.controller import Controller
 from barnabas.replication.controller.decision import Decision
 from barnabas.replication.controller.settings import ConfigSchemas, ControllerSettings, TopicDefaults
@@ -38,6 +38,7 @@ class SmallBrokerConfig(Config):
     log_cleanup_policy: tuple[str, ...] = string_list(
         "log.cleanup.policy", ("delete",), "x", update_mode=UpdateMode.CLUSTER_WIDE
     )
+    min_insync_replicas: int = int32("min.insync.replicas", 1, "x", update_mode=UpdateMode.CLUSTER_WIDE)
     node_id: int = int32("node.id", 1, "x")
 
 
@@ -73,9 +74,12 @@ def uuid(number: int) -> bytes:
     return b"\x01" + number.to_bytes(15, "big")
 
 
-def cluster(*broker_ids: int, fenced: tuple[int, ...] = (), stopping: tuple[int, ...] = ()) -> MetadataImage:
+def cluster(
+    *broker_ids: int, fenced: tuple[int, ...] = (), stopping: tuple[int, ...] = (), elr: bool = True
+) -> MetadataImage:
     """Active brokers, except for those that are `fenced` or in controlled shutdown (`stopping`)."""
-    image = replayed(empty_image(CLUSTER_ID), bootstrap_records())
+    image = replayed(empty_image(CLUSTER_ID), first_records(1))
+    image = replayed(image, [FeatureLevelRecord(name=ELR_VERSION, feature_level=int(elr))])
     for broker_id in broker_ids:
         records, response = decided(registration(broker_id), image)
         epoch = response.broker_epoch

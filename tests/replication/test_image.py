@@ -7,6 +7,7 @@ from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
 from barnabas.protocol.stored.metadata_records import (
     BrokerRegistrationChangeRecord,
+    ClearElrRecord,
     ConfigRecord,
     ControllerEndpoint,
     ControllerFeature,
@@ -183,7 +184,7 @@ def test_the_records_of_an_image_make_the_same_image(image: MetadataImage) -> No
 
 
 def test_features_of_level_zero_are_gone() -> None:
-    image = replayed(cluster(1), [FeatureLevelRecord(name="group.version", feature_level=1)])
+    image = replayed(cluster(1, elr=False), [FeatureLevelRecord(name="group.version", feature_level=1)])
     assert image.features == {"metadata.version": 30, "group.version": 1}
     assert replayed(image, [FeatureLevelRecord(name="group.version", feature_level=0)]).features == {
         "metadata.version": 30
@@ -215,6 +216,32 @@ def test_two_images_differ_by_what_was_replayed_in_between(image: MetadataImage,
     assert changes_between(image, after) == changes
 
 
+def test_eligible_leaders_are_cleared_of_one_topic_or_of_all(image: MetadataImage) -> None:
+    image = replayed(image, [*topic_records("payments", uuid(2), 2), orders(isr=[1], eligible_leader_replicas=[2])])
+    payments = PartitionChangeRecord(partition_id=1, topic_id=uuid(2), leader=-1, isr=[], last_known_elr=[1])
+    image = replayed(image, [payments])
+
+    def cleared(*records: MetadataRecord) -> list[int]:
+        """The partition epochs after these records."""
+        after = replayed(image, records)
+        partitions = [*topic_of(after, "orders").partitions, *topic_of(after, "payments").partitions]
+        return [each.partition_epoch for each in partitions]
+
+    assert cleared() == [1, 0, 1]
+    assert cleared(ClearElrRecord(topic_name="orders")) == [2, 0, 1]
+    assert cleared(ClearElrRecord(topic_name="payments")) == [1, 0, 2]
+    assert cleared(ClearElrRecord(topic_name="")) == [2, 0, 2]  # not of those that had none
+    assert cleared(payments, ClearElrRecord(topic_name="")) == [2, 0, 3]
+    after = replayed(image, [ClearElrRecord(topic_name="")])
+    assert (partition_of(after, "orders", 0).eligible_leader_replicas, partition_of(after, "orders", 0).isr) == (
+        (),
+        (1,),
+    )
+    assert partition_of(after, "payments", 1).last_known_elr == ()
+    again = [RemoveTopicRecord(topic_id=uuid(1)), *topic_records("orders", uuid(3))]
+    assert replayed(image, [*again, ClearElrRecord(topic_name="orders")]) == replayed(image, again)
+
+
 def test_producer_ids_only_go_up() -> None:
     image = replayed(cluster(1), [ProducerIdsRecord(broker_id=1, broker_epoch=4, next_producer_id=1000)])
     assert image.producer_ids == ProducerIdsImage(1, 4, 1000)
@@ -228,6 +255,7 @@ def test_producer_ids_only_go_up() -> None:
         partition_record(uuid(9), 0),  # of a topic that does not exist
         partition_record(uuid(1), 2),  # partition 1 is not there yet
         RemoveTopicRecord(topic_id=uuid(9)),
+        ClearElrRecord(topic_name="payments"),
         FenceBrokerRecord(id=9, epoch=0),
         FenceBrokerRecord(id=1, epoch=999),  # of another incarnation
     ],

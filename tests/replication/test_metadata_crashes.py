@@ -9,7 +9,7 @@ from barnabas.base.promise import Promise, resolved
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
 from barnabas.protocol.stored.metadata_records import ConfigRecord, RemoveTopicRecord, TopicRecord
-from barnabas.replication.controller.cluster_control import bootstrap_records
+from barnabas.replication.controller.cluster_control import first_records
 from barnabas.replication.metadata.image import MetadataImage, empty_image
 from barnabas.replication.metadata.image_delta import replayed
 from tests.replication.clusters import CLUSTER_ID, uuid
@@ -73,7 +73,7 @@ class Run:
 
     def work(self, quorum: Quorum) -> None:
         found = content(quorum.appended_image)
-        self.states.append(content(replayed(quorum.appended_image, bootstrap_records())))
+        self.states.append(content(replayed(quorum.appended_image, first_records(1))))
         quorum.controller.start()
         self.scheduler.run_until_true(lambda: quorum.controller.is_active, within_ms=10_000, what="it leads")
         self.answered(found, quorum.image.end_offset, resolved(None))

@@ -24,7 +24,8 @@ METADATA_VERSION_OF_CONTROLLER_REGISTRATION = 15
 def unregister_broker(
     request: UnregisterBrokerRequest, image: MetadataImage, deciding: Deciding
 ) -> Decision[UnregisterBrokerResponse]:
-    """Takes a broker out of the cluster, with all that it led. One that still runs may register again."""
+    """Takes a broker out of the cluster, with all that it led. One that still runs may register again, as one that may
+    have lost what it had: until then it is eligible where it was."""
     broker = image.brokers.get(request.broker_id)
     if broker is None:
         raise refused(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker {request.broker_id} is not registered.")

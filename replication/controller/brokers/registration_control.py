@@ -5,9 +5,10 @@ Rules:
   before: the log's offset at that moment. It starts out fenced. The first heartbeat that does not ask for the fence and
   shows that the broker has replayed its own registration unfences it.
 - While a broker's session is alive, no other process can register under its id.
-- A new incarnation gives up first what the one before it led, and leaves the in-sync replicas where another is left. A
-  new leader epoch begins by that, so that clients notice offsets assigned twice (KIP-320). The registration is the last
-  record: should only some be written, the broker registers again, and the next attempt writes the others.
+- A new incarnation gives up first what the one before it led, and leaves the in-sync replicas; if it did not stop
+  cleanly it is not eligible to lead either. A new leader epoch begins by that, so that clients notice offsets assigned
+  twice (KIP-320). The registration is the last record: should only some be written, the broker registers again, and the
+  next attempt writes the others.
 - A broker that is registered alone is the exception, because nobody could take over. If it stopped cleanly it goes on
   in the same leader epochs, without a record about any partition; otherwise it stays the leader, in new ones.
 - It stopped cleanly if it still knows the epoch of its last registration, which it writes down last of all (KIP-966).
@@ -39,8 +40,8 @@ def register_broker(
     _check_registration(request, existing, image, deciding)
     same = existing is not None and existing.incarnation_id == request.incarnation_id
     records: list[MetadataRecord] = []
-    if existing is not None and not same:
-        is_clean = request.previous_broker_epoch == existing.broker_epoch
+    if not same and image.topics:
+        is_clean = existing is not None and request.previous_broker_epoch == existing.broker_epoch
         records += _former_incarnation_records(request.broker_id, is_clean, image, deciding.settings)
     broker_epoch = existing.broker_epoch if existing is not None and same else image.end_offset + len(records)
     record = _register_record(request, broker_epoch)
@@ -127,12 +128,13 @@ def _register_record(request: BrokerRegistrationRequest, broker_epoch: int) -> R
 def _former_incarnation_records(
     broker_id: int, is_clean: bool, image: MetadataImage, settings: ControllerSettings
 ) -> Iterator[PartitionChangeRecord]:
-    if len(image.brokers) > 1:
-        from barnabas.replication.controller.brokers.moving import leaving_records  # a sole broker leaves nothing
+    if image.brokers.keys() == {broker_id}:
+        if not is_clean:
+            yield from _new_leader_epochs(broker_id, image)
+        return
+    from barnabas.replication.controller.brokers.moving import leaving_records, lost_records  # a sole broker stays
 
-        yield from leaving_records(broker_id, image, settings)
-    elif not is_clean:
-        yield from _new_leader_epochs(broker_id, image)
+    yield from (leaving_records if is_clean else lost_records)(broker_id, image, settings)
 
 
 def _new_leader_epochs(broker_id: int, image: MetadataImage) -> Iterator[PartitionChangeRecord]:

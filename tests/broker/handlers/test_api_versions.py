@@ -48,8 +48,18 @@ def test_features_are_told_since_version_3(client: RawClient) -> None:
     answer = client.call(NAMED, 4)
     finalized = {feature.name: feature.max_version_level for feature in answer.finalized_features}
     supported = {feature.name: (feature.min_version, feature.max_version) for feature in answer.supported_features}
-    assert finalized == {"metadata.version": 30, "group.version": 1, "kraft.version": 1}
-    assert supported == {"metadata.version": (7, 30), "group.version": (0, 1), "kraft.version": (0, 1)}
+    assert finalized == {
+        "metadata.version": 30,
+        "group.version": 1,
+        "eligible.leader.replicas.version": 1,
+        "kraft.version": 1,
+    }
+    assert supported == {
+        "metadata.version": (7, 30),
+        "group.version": (0, 1),
+        "eligible.leader.replicas.version": (0, 1),
+        "kraft.version": (0, 1),
+    }
     assert answer.finalized_features_epoch >= 0
     assert all(lowest > 0 for lowest, _ in lowest_versions(client, 3)), "version 3 cannot read a lowest version of 0"
 

@@ -125,11 +125,14 @@ def test_a_broker_whose_fencing_could_not_be_written_is_fenced_a_little_later() 
     assert active.next_fencing(image, now_ms=113) is not None  # this is another end
 
 
-def test_the_last_in_sync_replica_stays_in_sync_when_it_is_fenced() -> None:
-    image = with_topics(cluster(1, 2), new_topic("orders", -1, -1, {0: [1, 2]}))
+@pytest.mark.parametrize(("elr", "isr", "eligible"), [(True, (), (2,)), (False, (2,), ())])
+def test_the_last_in_sync_replica_may_lead_again_when_it_is_fenced(
+    elr: bool, isr: tuple[int, ...], eligible: tuple[int, ...]
+) -> None:
+    image = with_topics(cluster(1, 2, elr=elr), new_topic("orders", -1, -1, {0: [1, 2]}))
     image = fenced_one_by_one(started(1, 2), image, now_ms=100)
     partition = partition_of(image, "orders", 0)
-    assert (partition.leader, partition.isr) == (-1, (2,))
+    assert (partition.leader, partition.isr, partition.eligible_leader_replicas) == (-1, isr, eligible)
 
 
 def test_a_follower_that_is_fenced_leaves_the_in_sync_replicas_and_the_leader_epoch_goes_on() -> None:
@@ -164,7 +167,7 @@ def test_a_replica_that_is_not_in_sync_leads_only_where_that_is_allowed(
     active.sessions.begin([1], now_ms=0)
     active.sessions.end(1)
     partition = partition_of(fenced_one_by_one(active, image, now_ms=0), "orders", 0)
-    assert (partition.leader, partition.isr) == (leader, (max(leader, 1),))
+    assert (partition.leader, partition.isr) == (leader, (leader,) if leader > 0 else ())
     assert partition.leader_recovery_state == (leader == 2)  # recovering: it may lack records
 
 

@@ -4,6 +4,7 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from barnabas.protocol.stored.metadata_records import FeatureLevelRecord, RegisterControllerRecord
 from barnabas.replication.controller.channel import ControllerRequestContext
+from barnabas.replication.controller.cluster_control import SUPPORTED_FEATURES
 from barnabas.replication.metadata.image import MetadataImage
 from barnabas.replication.metadata.image_delta import replayed
 from tests.replication.clusters import cluster, controller, decided, features, registration, uuid
@@ -55,7 +56,7 @@ def test_a_level_is_taken_or_refused(image: MetadataImage, asked: FeatureUpdateK
 
 def test_every_broker_must_support_the_level() -> None:
     image = at(29)
-    older = registration(2, features=features({"metadata.version": (7, 29), "group.version": (0, 1)}))
+    older = registration(2, features=features({**SUPPORTED_FEATURES, "metadata.version": (7, 29)}))
     image = replayed(image, decided(older, image).records)
     _, response = decided(UpdateFeaturesRequest(feature_updates=[update("metadata.version", 30)]), image)
     assert (response.error_code, "Broker 2 only supports versions 7 to 29" in response.error_message) == (INVALID, True)

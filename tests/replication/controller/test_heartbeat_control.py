@@ -120,8 +120,9 @@ def test_an_active_broker_that_asks_for_the_fence_gets_it_and_others_lead(shut_d
     assert [(active.partition(i).leader, active.partition(i).isr) for i in range(3)] == [
         (2, (2,)),
         (2, (2,)),
-        (-1, (1,)),
+        (-1, ()),
     ]
+    assert active.partition(2).eligible_leader_replicas == (1,)
     assert isinstance(active.records[-1], BrokerRegistrationChangeRecord)  # the partitions are first
     assert active.image.brokers[1].fenced
     assert active.controller.sessions.is_alive(1, now_ms=0) != shut_down  # the next incarnation need not wait
@@ -144,7 +145,7 @@ def test_a_leader_shuts_down_when_all_active_brokers_know_that_it_leads_no_more(
     ]
     assert active.image.brokers[1].in_controlled_shutdown
     assert (active.partition(0).leader, active.partition(0).isr) == (2, (2, 3))
-    assert (active.partition(1).leader, active.partition(1).isr) == (-1, (1,))  # nobody else can
+    assert (active.partition(1).leader, active.partition(1).isr) == (-1, ())  # nobody else can
     assert active.controller.sessions.controlled_shutdown_offset(1) == 102
     active.heartbeat(2, 102)
     active.heartbeat(3, 101)

@@ -18,10 +18,14 @@ def test_an_unregistered_broker_is_gone_with_all_that_it_led() -> None:
         assert (partition_of(image, "orders", index).leader, partition_of(image, "orders", index).isr) == (2, (2,))
 
 
-def test_the_last_in_sync_replica_stays_so_though_it_is_not_registered_and_nobody_leads() -> None:
-    image = with_topics(cluster(1, 2), new_topic("orders", -1, -1, {0: [1]}))
+@pytest.mark.parametrize(("elr", "isr", "eligible"), [(True, (), (1,)), (False, (1,), ())])
+def test_the_last_in_sync_replica_may_lead_again_though_it_is_not_registered_and_nobody_leads(
+    elr: bool, isr: tuple[int, ...], eligible: tuple[int, ...]
+) -> None:
+    image = with_topics(cluster(1, 2, elr=elr), new_topic("orders", -1, -1, {0: [1]}))
     image = replayed(image, decided(UnregisterBrokerRequest(broker_id=1), image).records)
-    assert (partition_of(image, "orders", 0).leader, partition_of(image, "orders", 0).isr) == (-1, (1,))
+    partition = partition_of(image, "orders", 0)
+    assert (partition.leader, partition.isr, partition.eligible_leader_replicas) == (-1, isr, eligible)
 
 
 def test_a_broker_that_is_not_registered_cannot_be_unregistered() -> None:

@@ -26,12 +26,12 @@ from tests.replication.clusters import (
 )
 
 E = ErrorCode
-SUPPORTED = {"metadata.version": (7, 30), "group.version": (0, 1)}
+SUPPORTED = {"metadata.version": (7, 30), "group.version": (0, 1), "eligible.leader.replicas.version": (0, 1)}
 
 
 def test_a_new_cluster_starts_with_the_features_of_kafka_4_3_that_are_served() -> None:
     levels = [(record.name, record.feature_level) for record in bootstrap_records()]
-    assert levels == [("metadata.version", 30), ("group.version", 1)]
+    assert levels == [("metadata.version", 30), ("eligible.leader.replicas.version", 1), ("group.version", 1)]
 
 
 def test_a_broker_is_registered_fenced() -> None:
@@ -41,7 +41,7 @@ def test_a_broker_is_registered_fenced() -> None:
     broker = image.brokers[1]
     assert (response.broker_epoch, broker.broker_epoch, broker.fenced, broker.rack) == (41, 41, True, "a")
     assert broker.endpoints == {"PLAINTEXT": Endpoint("localhost", 9093, 0)}
-    assert broker.features == {"metadata.version": (7, 30), "group.version": (0, 1)}
+    assert broker.features == SUPPORTED
     assert broker.log_dirs == (uuid(201),)
 
 
@@ -157,10 +157,24 @@ def test_a_new_incarnation_leaves_the_in_sync_replicas_where_another_is_left(
 def test_the_last_in_sync_replica_leads_again_in_a_new_epoch_once_it_is_unfenced(clean: bool) -> None:
     image = with_topics(cluster(1, 2), new_topic("orders", -1, -1, {0: [1]}))
     image = replayed(image, restarted(image, previous_broker_epoch=image.brokers[1].broker_epoch if clean else -1))
+    partition = partition_of(image, "orders", 0)
+    assert (partition.leader, partition.leader_epoch, partition.isr, partition.last_known_elr) == (-1, 1, (), (1,))
+    assert partition.eligible_leader_replicas == ((1,) if clean else ())
+    image = replayed(image, unfence_records(1, image, controller().settings))
+    partition = partition_of(image, "orders", 0)
+    assert (partition.leader, partition.leader_epoch, partition.isr, partition.last_known_elr) == (1, 2, (1,), ())
+    assert partition.leader_recovery_state == (not clean)  # it may have lost records
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_without_elr_the_last_in_sync_replica_stays_in_sync(clean: bool) -> None:
+    image = with_topics(cluster(1, 2, elr=False), new_topic("orders", -1, -1, {0: [1]}))
+    image = replayed(image, restarted(image, previous_broker_epoch=image.brokers[1].broker_epoch if clean else -1))
     assert partition_of(image, "orders", 0)[:2] == (-1, 1)
     assert partition_of(image, "orders", 0).isr == (1,)
     image = replayed(image, unfence_records(1, image, controller().settings))
     assert partition_of(image, "orders", 0)[:2] == (1, 2)
+    assert partition_of(image, "orders", 0).leader_recovery_state == 0
 
 
 def test_with_all_others_fenced_there_is_no_leader_until_one_comes_back() -> None:
