@@ -14,7 +14,7 @@ from compat_tests.harness.not_served import APIS_NOT_SERVED
 from compat_tests.tools.cluster_tables import CLUSTERS
 from compat_tests.tools.data_tables import DATA, FILES
 from compat_tests.tools.invocation import Invocation
-from compat_tests.tools.runs import WITHOUT_ELIGIBLE_REPLICAS, Said, Side, is_refusal, without_what_is_not_served
+from compat_tests.tools.runs import Said, Side, is_refusal, without_what_is_not_served
 
 SETTINGS = {
     "barnabas": {"offsets.topic.num.partitions": "1", "group.initial.rebalance.delay.ms": "0"},
@@ -44,9 +44,6 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Said, Said]]:
             BROKERS["kafka"](folders[1], SETTINGS["kafka"]) as kafka,
         ):
             ours, theirs = (Side(side, tools, folders[2]) for side in (broker, kafka))
-            for side in (ours, theirs) if BROKER == "kafka" else (theirs,):
-                for invocation in WITHOUT_ELIGIBLE_REPLICAS:
-                    assert not side.run(invocation).is_failure
             return [(ours.run(invocation), theirs.run(invocation)) for invocation in INVOCATIONS]
     finally:
         tools.stop()

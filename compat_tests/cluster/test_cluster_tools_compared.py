@@ -10,7 +10,7 @@ import pytest
 from compat_tests.brokers import BROKER, barnabas_cluster, kafka_cluster
 from compat_tests.conftest import Drivers
 from compat_tests.tools.invocation import Invocation
-from compat_tests.tools.runs import WITHOUT_ELIGIBLE_REPLICAS, Said, Side, without_what_is_not_served
+from compat_tests.tools.runs import Said, Side, without_what_is_not_served
 from compat_tests.tools.three_brokers import FILES, THREE_BROKERS
 
 SETTINGS = {"offsets.topic.num.partitions": "1", "group.initial.rebalance.delay.ms": "0"}
@@ -27,9 +27,6 @@ def said(drivers: Drivers, tmp_path_factory: pytest.TempPathFactory) -> list[tup
     with START(folders[0], SETTINGS) as cluster, kafka_cluster(folders[1], SETTINGS) as kafkas:
         tools = drivers["java-4.3"]
         ours, theirs = (Side(side, tools, folders[2]) for side in (cluster, kafkas))
-        for side in (ours, theirs) if BROKER == "kafka" else (theirs,):
-            for invocation in WITHOUT_ELIGIBLE_REPLICAS:
-                assert not side.run(invocation).is_failure
         return [said_of(ours, theirs, invocation) for invocation in THREE_BROKERS]
 
 

@@ -96,12 +96,6 @@ RECORDS = (
 
 CONFIGS = (
     Allowed("*", "*Configs", "A key of our own: how far records are read when they are produced.", c.key_of_ours),
-    Allowed(
-        "*",
-        "*Configs*",
-        "Kafka writes min.insync.replicas as a default of all brokers when it is formatted.",
-        c.about_min_insync_replicas,
-    ),
     Allowed("DescribeConfigs", "Results.Configs", "Broker keys without effect here are left out.", c.absent_broker_key),
     Allowed(
         "DescribeConfigs",
@@ -127,12 +121,6 @@ CONFIGS = (
         "Kafka never answers if a resource is named twice or is of an unknown type.",
         c.never_answered_by_kafka,
         ends=True,
-    ),
-    Allowed(
-        "AlterConfigs",
-        "Responses.*",
-        "Eligible leader replicas are not served; in Kafka they forbid to unset min.insync.replicas of all brokers.",
-        c.removes_min_insync_replicas,
     ),
     Allowed(
         "IncrementalAlterConfigs",

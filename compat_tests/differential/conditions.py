@@ -119,21 +119,12 @@ def key_of_ours(seen: Seen) -> bool:
     return bool(seen.difference.kafka == ABSENT) and str(seen.difference.barnabas["Name"]).startswith("barnabas.")
 
 
-def about_min_insync_replicas(seen: Seen) -> bool:
-    is_source = seen.difference.path.endswith(("Source", "Synonyms"))
-    return is_source and "min.insync.replicas" in seen.difference.where
-
-
 def absent_broker_key(seen: Seen) -> bool:
     return absent_here(seen) and BROKER in asked(seen, "ResourceType")
 
 
 def never_answered_by_kafka(seen: Seen) -> bool:
     return seen.kafka == SILENT
-
-
-def removes_min_insync_replicas(seen: Seen) -> bool:
-    return any(field == "ErrorMessage" and "while ELR is enabled" in str(text) for field, text in leaves(seen.kafka))
 
 
 def of_a_broker(seen: Seen) -> bool:

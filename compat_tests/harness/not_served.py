@@ -44,7 +44,6 @@ NOT_SERVED = (
         "Reassignments",
         "not served yet: a partition has one replica",
         ("AlterPartitionReassignments", "AlterReplicaLogDirs"),
-        ("eligible.leader.replicas.version",),
     ),
     NotServed(
         "Client telemetry",

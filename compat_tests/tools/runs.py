@@ -10,7 +10,7 @@ from typing import NamedTuple
 from compat_tests.brokers import JVM_OPTIONS, KAFKA_LIBS, Broker, close_pipes, end, kafka_tool
 from compat_tests.harness.driver import Driver
 from compat_tests.harness.not_served import APIS_NOT_SERVED, FEATURES_NOT_SERVED, SINCE_KAFKA_4_4
-from compat_tests.tools.invocation import Invocation, ask, of
+from compat_tests.tools.invocation import Invocation
 
 # In this order: a pattern, and what stands for everything that matches.
 OWN = (
@@ -30,15 +30,6 @@ IN_OTHER_WORDS = {
     "DescribeTransactions": "FindCoordinator request .*type=TRANSACTION.* failed due to an unexpected error",
     "AddPartitionsToTxn": "this broker coordinates no transactions",
 }
-
-# With this feature, which Barnabas does not have, Kafka writes a default down for all brokers, and shows it everywhere.
-WITHOUT_ELIGIBLE_REPLICAS = (
-    *of("FeatureCommand", ask("downgrade --feature eligible.leader.replicas.version=0", "")),
-    *of(
-        "kafka.admin.ConfigCommand",
-        ask("--alter --entity-type brokers --entity-default --delete-config min.insync.replicas", ""),
-    ),
-)
 
 # A broker that fails a request says why in words of its own; what went wrong is in the exception.
 WORDS = r"(?<=Exception: ).*|(?<=Error while executing topic command : ).*|(?<=had an error: ).*"
