@@ -208,7 +208,6 @@ class LogConfig(Config):
         at_least(1),
         "How many replicas must be in sync for a produce with acks=all to be taken.",
         broker_keys=("min.insync.replicas",),
-        honoured=False,
     )
     preallocate: bool = boolean(
         "preallocate",
