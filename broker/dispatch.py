@@ -9,7 +9,6 @@ from typing import Any
 
 from barnabas.base.promise import Promise
 from barnabas.broker.handlers import HANDLERS
-from barnabas.broker.handlers.api_versions import unsupported_version
 from barnabas.broker.network.reply_queue import Reply
 from barnabas.broker.network.session import ListenerType, Session
 from barnabas.broker.node import Node
@@ -78,6 +77,8 @@ def _encoded(response: Any, header: RequestHeader) -> Reply:
 def _refuse(header: RequestHeader) -> Reply:
     """Raises for a request that was not advertised, which ends the connection, as in Kafka; answers ApiVersions."""
     if header.api_key == ApiKey.API_VERSIONS:
+        from barnabas.broker.handlers.api_versions import unsupported_version
+
         highest = HANDLERS[ApiKey.API_VERSIONS].versions.stop - 1
         return encode_response(unsupported_version(highest), 0, header.correlation_id)
     try:

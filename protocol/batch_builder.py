@@ -18,7 +18,6 @@ from barnabas.protocol.batch_header import (
     NO_SEQUENCE,
     TRANSACTIONAL_FLAG,
 )
-from barnabas.protocol.compression import CompressionType, compress
 from barnabas.protocol.crc32c import crc32c
 from barnabas.protocol.records import CONTROL_KEY, END_TRANSACTION_VALUE, ControlType, NewRecord
 
@@ -27,7 +26,7 @@ def build_batch(
     records: Iterable[tuple[bytes | None, bytes | None, Sequence[tuple[str, bytes | None]], int]],
     *,
     base_offset: int = 0,
-    compression: int = CompressionType.NONE,
+    compression: int = 0,
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
     base_sequence: int = NO_SEQUENCE,
@@ -47,7 +46,7 @@ def build_batch(
     if log_append_time is not None:
         attributes |= LOG_APPEND_TIME_FLAG
         max_timestamp = log_append_time
-    payload = compress(compression, data) if compression else data
+    payload = _compressed(compression, data) if compression else data
     batch = bytearray(HEADER_BYTES)
     HEADER.pack_into(
         batch, 0, base_offset, HEADER_BYTES - LOG_OVERHEAD + len(payload), partition_leader_epoch, MAGIC, 0, attributes,
@@ -56,6 +55,12 @@ def build_batch(
     batch += payload
     CRC.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[CRC_COVERS_FROM:]))
     return batch
+
+
+def _compressed(compression: int, data: bytearray) -> bytes:
+    from barnabas.protocol.compression import compress
+
+    return compress(compression, data)
 
 
 def _encode_records(

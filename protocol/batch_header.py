@@ -11,9 +11,9 @@ import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from barnabas.protocol.compression import Buffer
 from barnabas.protocol.crc32c import crc32c
 from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.types import Buffer
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 """The fields of `BatchHeader`."""

@@ -19,8 +19,7 @@ from io import SEEK_END, BytesIO
 from typing import Any
 
 from barnabas.protocol.errors import CorruptMessage, ErrorCode, UnsupportedCompressionType
-
-Buffer = bytes | bytearray | memoryview
+from barnabas.protocol.types import Buffer
 
 
 class CompressionType(IntEnum):

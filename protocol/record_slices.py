@@ -22,10 +22,11 @@ from barnabas.protocol.batch_header import (
     TRANSACTIONAL_FLAG,
     BatchHeader,
 )
-from barnabas.protocol.compression import Buffer, compress
+from barnabas.protocol.compression import compress
 from barnabas.protocol.crc32c import crc32c
 from barnabas.protocol.errors import CorruptMessage
 from barnabas.protocol.records import record_extent, records_data, unsigned_varint
+from barnabas.protocol.types import Buffer
 
 RecordSlice = tuple[int, int, int, int, int, bytes | None, bool]
 """Start, end, timestamp delta, where the offset delta and all that follows it begins, offset delta, key, and whether

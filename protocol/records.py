@@ -20,8 +20,8 @@ from barnabas.protocol.batch_header import (
     BatchHeader,
     header_at,
 )
-from barnabas.protocol.compression import Buffer, decompress
 from barnabas.protocol.errors import CorruptMessage, ProtocolError
+from barnabas.protocol.types import Buffer
 
 CONTROL_KEY = struct.Struct(">hh")
 """The key of a control record: version, type."""
@@ -131,7 +131,11 @@ def records_data(batch: Buffer, header: BatchHeader, max_decompressed_bytes: int
         raise CorruptMessage(f"base offset {header.base_offset} leaves no room for {header.last_offset_delta} more")
     view = memoryview(batch)[HEADER_BYTES : header.size_bytes]
     codec = header.attributes & COMPRESSION_MASK
-    return decompress(codec, view, max_bytes=max_decompressed_bytes) if codec else bytes(view)
+    if not codec:
+        return bytes(view)
+    from barnabas.protocol.compression import decompress
+
+    return decompress(codec, view, max_bytes=max_decompressed_bytes)
 
 
 def record_extent(data: bytes, position: int) -> tuple[int, int]:

@@ -3,6 +3,8 @@
 import binascii
 from typing import NamedTuple
 
+Buffer = bytes | bytearray | memoryview
+
 Uuid = bytes
 """Sixteen bytes, as on the wire."""
 

@@ -3,14 +3,17 @@
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from barnabas.base.environment import Environment, Timer
 from barnabas.base.network import ServerSocket, SocketOptions, Transport
 from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.network.buffers import Buffers
-from barnabas.broker.network.connection import Connection, Dispatch
 from barnabas.broker.network.listeners import Listener
 from barnabas.protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from barnabas.broker.network.connection import Connection, Dispatch
 
 _BACKLOG_MIN = 1_024  # a client that finds the queue full tries again after a whole second
 _REPORTS_PER_SECOND = 10
@@ -61,7 +64,7 @@ class Acceptor:
             self._servers.append((listener._replace(port=server.address[1]), server))
         return [listener for listener, _ in self._servers]
 
-    def accept(self, dispatch: Dispatch) -> None:
+    def accept(self, dispatch: "Dispatch") -> None:
         """Serves connections from now on."""
         self._dispatch = dispatch
         for listener, server in self._servers:
@@ -73,6 +76,8 @@ class Acceptor:
             transport.close()
             return self._warn(f"refused a connection from {address}: {reason}")
         assert self._dispatch is not None
+        from barnabas.broker.network.connection import Connection  # with the first one: a start can do without it
+
         try:
             connection = Connection(
                 transport,
@@ -106,7 +111,7 @@ class Acceptor:
         limit_ms = self.config.connections_max_idle_ms
         return limit_ms if limit_ms >= 0 and self._is_limited else _NEVER_MS
 
-    def _check_idle(self, connection: Connection) -> None:
+    def _check_idle(self, connection: "Connection") -> None:
         idle_ms = self._clock.now_ms() - connection.last_active_ms
         limit_ms = self._max_idle_ms
         if idle_ms >= limit_ms and not connection.is_being_answered:
@@ -115,7 +120,7 @@ class Acceptor:
             max(limit_ms - idle_ms, _IDLE_CHECK_MIN_MS), self._check_idle, connection
         )
 
-    def _on_close(self, connection: Connection, reason: str | None) -> None:
+    def _on_close(self, connection: "Connection", reason: str | None) -> None:
         self._idle_timers.pop(connection).cancel()
         host, port = connection.session.peer
         self._per_address[host] -= 1
@@ -155,7 +160,7 @@ class Acceptor:
             connection.close()
 
 
-def _why_idle(connection: Connection, idle_ms: int) -> str | None:
+def _why_idle(connection: "Connection", idle_ms: int) -> str | None:
     """Returns what to report of a connection that is closed for its silence; None for silence between requests."""
     if not connection.is_idle:
         return f"it read nothing of its replies for {idle_ms} ms (connections.max.idle.ms)"

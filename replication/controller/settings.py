@@ -41,7 +41,7 @@ class ControllerSettings(NamedTuple):
     """The settings from the controller's own configuration. They may change while the controller runs."""
 
     schemas: ConfigSchemas
-    describe_topic_configs: "Callable[[Mapping[str, str]], Sequence[CreatableTopicConfigs]]"
+    describe_topic_configs: Callable[[Mapping[str, str]], "Sequence[CreatableTopicConfigs]"]
     """Returns what CreateTopics answers about the configuration of a topic that sets these values."""
     defaults: TopicDefaults = TopicDefaults()
     delete_topic_enable: bool = True

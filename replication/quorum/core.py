@@ -10,7 +10,7 @@ from typing import Any
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.stored.quorum_state import QuorumStateData
 from barnabas.replication.quorum import leading, standing
-from barnabas.replication.quorum.effects import Effect, Respond
+from barnabas.replication.quorum.effects import Effect
 from barnabas.replication.quorum.leader import Leader
 from barnabas.replication.quorum.log_view import LogSync, OffsetAndEpoch
 from barnabas.replication.quorum.replica import QuorumReplica
@@ -43,6 +43,8 @@ class QuorumCore:
         """Handles a request. One Respond with this token follows, now or later."""
         replica = self.replica
         if (answer := _ANSWERED_AT_ONCE.get(request.__api_key__)) is not None:
+            from barnabas.replication.quorum.exchange.effects import Respond
+
             response = answer(replica, request, now_ms=now_ms)
             replica.effects.append(Respond(token, response))
         else:

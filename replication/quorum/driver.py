@@ -24,10 +24,9 @@ from barnabas.replication.metadata.batches import QuorumVoter, checked_batches
 from barnabas.replication.metadata.image_delta import MetadataDelta
 from barnabas.replication.metadata.snapshots import SnapshotId, decode_snapshot
 from barnabas.replication.metadata.snapshotter import SNAPSHOTS_KEPT
-from barnabas.replication.quorum import effects as effect_types
 from barnabas.replication.quorum.batches import control_batch, read_batches
 from barnabas.replication.quorum.core import QuorumCore
-from barnabas.replication.quorum.effects import Effect
+from barnabas.replication.quorum.effects import Append, Committed, Effect, LeaderChanged, Persist, Sync
 from barnabas.replication.quorum.log_view import OffsetAndEpoch
 from barnabas.replication.quorum.opening import OpenedQuorum, voters_of_snapshot
 from barnabas.replication.quorum.quorum_files import (
@@ -43,6 +42,16 @@ from barnabas.replication.quorum.states import NEVER_MS, Resigned
 from barnabas.replication.quorum.voters import Address, VoterNode
 
 if TYPE_CHECKING:
+    from barnabas.replication.quorum.exchange.effects import (
+        AppendFetched,
+        InstallSnapshot,
+        ReadLog,
+        ReadSnapshot,
+        Respond,
+        Send,
+        Truncate,
+        WriteSnapshot,
+    )
     from barnabas.replication.quorum.interfaces import Peers, QuorumListener
 
 
@@ -198,7 +207,7 @@ class QuorumDriver:
         while self._effects and not self._is_waiting:
             effect = self._effects.popleft()
             try:
-                _CARRY_OUT[type(effect)](self, effect)
+                _CARRY_OUT[type(effect).__name__](self, effect)
             except KafkaError as error:
                 self._fail(error)
         if self._committed_offset is not None and not self._is_waiting and not self._is_closed:
@@ -247,17 +256,17 @@ class QuorumDriver:
 
         self._when_done(self._workers.run(job), done)
 
-    def _persist(self, effect: effect_types.Persist) -> None:
+    def _persist(self, effect: Persist) -> None:
         for later in self._effects:
-            if isinstance(later, effect_types.Persist):
+            if isinstance(later, Persist):
                 return
-            if not isinstance(later, effect_types.LeaderChanged):
+            if not isinstance(later, LeaderChanged):
                 break
         self._wait_for(lambda: write_quorum_state(self._files, self.log.path, effect.data), lambda _: self._do([]))
 
     # ---- the log
 
-    def _append(self, effect: effect_types.Append) -> None:
+    def _append(self, effect: Append) -> None:
         """Appends the control records of the quorum. What the controller decided is in the log and the loader."""
         if effect.batch.control:
             now_ms, control = self._clock.now_ms(), effect.batch.control
@@ -265,7 +274,7 @@ class QuorumDriver:
             self._load(self.loader.replayed(()), effect.batch.end_offset, effect.batch.epoch, now_ms)
         assert self.log.log_end_offset == effect.batch.end_offset, "the log and the core do not agree"
 
-    def _append_fetched(self, effect: effect_types.AppendFetched) -> None:
+    def _append_fetched(self, effect: "AppendFetched") -> None:
         records = memoryview(effect.records)
         batches = list(checked_batches(records))
         whole = sum(header.size_bytes for header, _ in batches)  # a leader may send half of the last one
@@ -273,18 +282,18 @@ class QuorumDriver:
         self.loader.load(batches)
         assert self.log.log_end_offset == effect.end_offset, "the log and the core do not agree"
 
-    def _truncate(self, effect: effect_types.Truncate) -> None:
+    def _truncate(self, effect: "Truncate") -> None:
         self.log.truncate_to(effect.end_offset)
         self.loader.truncate_to(effect.end_offset)
         # Several batches may have been loaded in one step: those that are left are loaded again.
         self.loader.load(self.log.batches_from(self.loader.appended_image.end_offset))
 
-    def _sync(self, effect: effect_types.Sync) -> None:
+    def _sync(self, effect: Sync) -> None:
         self._when_done(self.log.flush(), lambda _: self._do(self.core.synced(effect.sync, now_ms=self._now_ms())))
 
     # ---- messages
 
-    def _send(self, effect: effect_types.Send) -> None:
+    def _send(self, effect: "Send") -> None:
         from barnabas.replication.quorum.messages import keep_records
 
         node_id, request = effect.to, effect.request
@@ -304,15 +313,17 @@ class QuorumDriver:
 
         answer.when_done(answered)
 
-    def _respond(self, effect: effect_types.Respond) -> None:
+    def _respond(self, effect: "Respond") -> None:
         if effect.read is not None:
             from barnabas.replication.quorum.messages import put_records
 
             put_records(effect.response, self._read(effect.read))
         effect.token.resolve(effect.response)
 
-    def _read(self, read: effect_types.ReadLog | effect_types.ReadSnapshot) -> Any:
-        if isinstance(read, effect_types.ReadLog):
+    def _read(self, read: "ReadLog | ReadSnapshot") -> Any:
+        from barnabas.replication.quorum.exchange.effects import ReadLog
+
+        if isinstance(read, ReadLog):
             return self.log.read(read.offset, read.max_bytes)
         return self._read_snapshot(*read)
 
@@ -339,10 +350,10 @@ class QuorumDriver:
 
     # ---- snapshots of the leader
 
-    def _write_snapshot(self, effect: effect_types.WriteSnapshot) -> None:
+    def _write_snapshot(self, effect: "WriteSnapshot") -> None:
         write_piece(self._files, self.log.path, effect.snapshot, effect.position, effect.records)
 
-    def _install_snapshot(self, effect: effect_types.InstallSnapshot) -> None:
+    def _install_snapshot(self, effect: "InstallSnapshot") -> None:
         self._wait_for(
             lambda: finish_part(self._files, self.log.path, effect.snapshot),
             lambda data: self._installed(effect.snapshot, data),
@@ -359,10 +370,10 @@ class QuorumDriver:
 
     # ---- news for the controller
 
-    def _leader_changed(self, effect: effect_types.LeaderChanged) -> None:
+    def _leader_changed(self, effect: LeaderChanged) -> None:
         self._listener.on_leader_change(effect.leader_id, effect.epoch)
 
-    def _committed(self, effect: effect_types.Committed) -> None:
+    def _committed(self, effect: Committed) -> None:
         self.log.advance_high_watermark(effect.high_watermark)
         self._committed_offset = effect.high_watermark
 
@@ -371,16 +382,17 @@ def _as_quorum_voter(node: VoterNode) -> QuorumVoter:
     return QuorumVoter(node.key.node_id, node.key.directory_id, node.addresses)
 
 
-_CARRY_OUT: dict[type, Callable[[QuorumDriver, Any], None]] = {
-    effect_types.Persist: QuorumDriver._persist,
-    effect_types.Append: QuorumDriver._append,
-    effect_types.AppendFetched: QuorumDriver._append_fetched,
-    effect_types.Truncate: QuorumDriver._truncate,
-    effect_types.Sync: QuorumDriver._sync,
-    effect_types.Send: QuorumDriver._send,
-    effect_types.Respond: QuorumDriver._respond,
-    effect_types.WriteSnapshot: QuorumDriver._write_snapshot,
-    effect_types.InstallSnapshot: QuorumDriver._install_snapshot,
-    effect_types.LeaderChanged: QuorumDriver._leader_changed,
-    effect_types.Committed: QuorumDriver._committed,
+# Effects are known by their names, so that those for other nodes are not imported before there is one.
+_CARRY_OUT: dict[str, Callable[[QuorumDriver, Any], None]] = {
+    "Persist": QuorumDriver._persist,
+    "Append": QuorumDriver._append,
+    "AppendFetched": QuorumDriver._append_fetched,
+    "Truncate": QuorumDriver._truncate,
+    "Sync": QuorumDriver._sync,
+    "Send": QuorumDriver._send,
+    "Respond": QuorumDriver._respond,
+    "WriteSnapshot": QuorumDriver._write_snapshot,
+    "InstallSnapshot": QuorumDriver._install_snapshot,
+    "LeaderChanged": QuorumDriver._leader_changed,
+    "Committed": QuorumDriver._committed,
 }

@@ -20,8 +20,9 @@ from barnabas.protocol.messages.update_raft_voter import (
     UpdateRaftVoterRequest,
     UpdateRaftVoterResponse,
 )
-from barnabas.replication.quorum.effects import AppendFetched, InstallSnapshot, Sync, Truncate, WriteSnapshot
+from barnabas.replication.quorum.effects import Sync
 from barnabas.replication.quorum.elections import address_in, node_or_none
+from barnabas.replication.quorum.exchange.effects import AppendFetched, InstallSnapshot, Truncate, WriteSnapshot
 from barnabas.replication.quorum.log_view import OffsetAndEpoch
 from barnabas.replication.quorum.messages import fetch_request, fetch_snapshot_request, partition_of
 from barnabas.replication.quorum.replica import QuorumReplica

@@ -1,10 +1,13 @@
 """The state of a leader: how far each replica has come, who waits for an answer, and whether a majority is there."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from barnabas.replication.metadata.commit_rule import CommitRule
 from barnabas.replication.quorum.states import NEVER_MS, Role, State
 from barnabas.replication.quorum.voters import ReplicaKey, VoterNode
+
+if TYPE_CHECKING:
+    from barnabas.replication.quorum.leadership.fetches import ParkedFetch
 
 
 class Progress:
@@ -25,12 +28,6 @@ class Progress:
             self.last_caught_up_ms = self.last_fetch_ms
         self.last_fetch_leader_end_offset = leader_end_offset
         self.last_fetch_ms = now_ms
-
-
-class ParkedFetch(NamedTuple):
-    token: Any
-    request: Any
-    deadline_ms: int
 
 
 class VoterChange:

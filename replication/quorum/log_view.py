@@ -33,22 +33,6 @@ class Batch(NamedTuple):
     """The control records, if it is a control batch; the first stands at `base_offset`."""
 
 
-class Valid(NamedTuple):
-    """The follower's log is a prefix of ours."""
-
-
-class Diverging(NamedTuple):
-    """The follower must look for the place where its log and ours part, at most here."""
-
-    end: OffsetAndEpoch
-
-
-class NeedsSnapshot(NamedTuple):
-    """The follower needs this snapshot: the records that it asks for were deleted."""
-
-    snapshot: OffsetAndEpoch
-
-
 class LogSync(NamedTuple):
     end_offset: int
     generation: int
@@ -125,9 +109,14 @@ class LogView:
 
     # ---- comparing
 
+    @property
+    def base_epoch(self) -> int:
+        """Returns the epoch of the first record, or of the snapshot before it."""
+        return self._epochs[0][0]
+
     def epoch_at(self, end_offset: int) -> int:
         """Returns the epoch of the last record before this offset, which is in the log or at its start."""
-        return next((epoch for epoch, start in reversed(self._epochs) if start < end_offset), self._epochs[0][0])
+        return next((epoch for epoch, start in reversed(self._epochs) if start < end_offset), self.base_epoch)
 
     def end_of_epoch(self, epoch: int) -> OffsetAndEpoch:
         """Returns the largest epoch that is not above this one, with its end."""
@@ -136,25 +125,7 @@ class LogView:
             if found <= epoch:
                 return OffsetAndEpoch(end_offset, found)
             end_offset = start
-        return OffsetAndEpoch(self.start_offset, self._epochs[0][0])
-
-    def compare(self, fetch_offset: int, last_fetched_epoch: int) -> Valid | Diverging | NeedsSnapshot:
-        """Compares the end of a follower's log with this one."""
-        latest, base_epoch = self.latest_snapshot, self._epochs[0][0]
-        if fetch_offset == 0 and latest is not None and latest != BOOTSTRAP_SNAPSHOT:
-            return NeedsSnapshot(latest)  # it is shorter than the log
-        if fetch_offset == 0 and self.start_offset == 0:
-            return Valid()
-        is_before = fetch_offset < self.start_offset or last_fetched_epoch < base_epoch
-        if self.start_offset > 0 and (
-            is_before or (fetch_offset == self.start_offset and last_fetched_epoch != base_epoch)
-        ):
-            assert latest is not None, "a log that does not begin at 0 begins at a snapshot"
-            return NeedsSnapshot(latest)
-        end = self.end_of_epoch(last_fetched_epoch)
-        if end.epoch != last_fetched_epoch or end.offset < fetch_offset:
-            return Diverging(end)
-        return Valid()
+        return OffsetAndEpoch(self.start_offset, self.base_epoch)
 
     def truncation_point(self, diverging: OffsetAndEpoch) -> int:
         """Returns where this log, a follower's, is to be cut when the leader's parts from it. Where it has nothing of

@@ -7,7 +7,8 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages import begin_quorum_epoch, end_quorum_epoch, fetch, fetch_snapshot, vote
 from barnabas.replication.metadata.image import CLUSTER_METADATA_TOPIC
 from barnabas.replication.metadata.log import METADATA_TOPIC_ID
-from barnabas.replication.quorum.log_view import Diverging, NeedsSnapshot, OffsetAndEpoch
+from barnabas.replication.quorum.exchange.comparison import Diverging, NeedsSnapshot
+from barnabas.replication.quorum.log_view import OffsetAndEpoch
 from barnabas.replication.quorum.settings import Identity, QuorumConfig
 from barnabas.replication.quorum.voters import NO_NODE, Address, ReplicaKey
 

@@ -17,7 +17,7 @@ from barnabas.protocol.types import ZERO_UUID
 from barnabas.replication.metadata.batches import LEADER_CHANGE_VERSION
 from barnabas.replication.metadata.commit_rule import CommitRule
 from barnabas.replication.quorum.connections import Connections
-from barnabas.replication.quorum.effects import Append, Committed, Effect, LeaderChanged, Persist, Send, Sync
+from barnabas.replication.quorum.effects import Append, Committed, Effect, LeaderChanged, Persist, Sync
 from barnabas.replication.quorum.leader import Leader
 from barnabas.replication.quorum.log_view import Batch, LogView, OffsetAndEpoch
 from barnabas.replication.quorum.settings import (
@@ -353,6 +353,8 @@ class QuorumReplica:
     # ---- messages
 
     def send(self, node_id: int, request: Any) -> None:
+        from barnabas.replication.quorum.exchange.effects import Send
+
         self.connections.sent(node_id, request)
         known = self.leader_address if node_id == self.state.leader_id else None
         self.effects.append(Send(node_id, known or self._address_of(node_id), request))

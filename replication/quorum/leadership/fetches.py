@@ -7,18 +7,27 @@ Rules:
   watermark above the one that the follower knows (KIP-1166). Otherwise it is parked.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
-from barnabas.replication.quorum.effects import ReadLog, ReadSnapshot, Respond
 from barnabas.replication.quorum.elections import is_of_this_cluster
-from barnabas.replication.quorum.leader import Leader, ParkedFetch, Progress
-from barnabas.replication.quorum.log_view import BOOTSTRAP_SNAPSHOT, OffsetAndEpoch, Valid
+from barnabas.replication.quorum.exchange.comparison import Valid, compare
+from barnabas.replication.quorum.exchange.effects import ReadLog, ReadSnapshot, Respond
+from barnabas.replication.quorum.leader import Leader, Progress
+from barnabas.replication.quorum.log_view import BOOTSTRAP_SNAPSHOT, OffsetAndEpoch
 from barnabas.replication.quorum.messages import LogState, fetch_response, fetch_snapshot_response, partition_of
 from barnabas.replication.quorum.replica import QuorumReplica
 from barnabas.replication.quorum.voters import ReplicaKey
+
+
+class ParkedFetch(NamedTuple):
+    """A fetch that there is nothing to say to so far."""
+
+    token: Any
+    request: Any
+    deadline_ms: int
 
 
 def leader_error(replica: QuorumReplica, epoch: int) -> ErrorCode:
@@ -49,7 +58,7 @@ def handle_fetch(replica: QuorumReplica, token: Any, request: FetchRequest, *, n
         return
     state = replica.state
     if isinstance(state, Leader) and leader_error(replica, asked.current_leader_epoch) == ErrorCode.NONE:
-        found = replica.log.compare(asked.fetch_offset, asked.last_fetched_epoch)
+        found = compare(replica.log, asked.fetch_offset, asked.last_fetched_epoch)
         if isinstance(found, Valid):
             key = ReplicaKey(max(request.replica_id, request.replica_state.replica_id), asked.replica_directory_id)
             _acknowledged(replica, state, key, asked.fetch_offset, now_ms=now_ms)
@@ -73,7 +82,7 @@ def answer_fetch(replica: QuorumReplica, token: Any, request: FetchRequest) -> N
         _refuse(replica, token, error)
         return
     log = replica.log
-    found = log.compare(asked.fetch_offset, asked.last_fetched_epoch)
+    found = compare(log, asked.fetch_offset, asked.last_fetched_epoch)
     response = fetch_response(
         replica.leader, ErrorCode.NONE, LogState(state.commit.high_watermark, log.start_offset), found
     )

@@ -24,8 +24,8 @@ from barnabas.protocol.messages.update_raft_voter import (
     UpdateRaftVoterResponse,
 )
 from barnabas.replication.metadata.commit_rule import UNKNOWN
-from barnabas.replication.quorum.effects import Respond, Send
 from barnabas.replication.quorum.elections import is_of_this_cluster
+from barnabas.replication.quorum.exchange.effects import Respond, Send
 from barnabas.replication.quorum.leader import Leader, VoterChange
 from barnabas.replication.quorum.replica import QuorumReplica
 from barnabas.replication.quorum.voters import Address, ReplicaKey, VoterNode, VoterSet

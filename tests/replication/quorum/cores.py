@@ -7,7 +7,8 @@ from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.vote import VoteRequest
 from barnabas.protocol.stored.quorum_state import QuorumStateData
 from barnabas.replication.quorum.core import QuorumCore
-from barnabas.replication.quorum.effects import Effect, Respond, Send, Sync
+from barnabas.replication.quorum.effects import Effect, Sync
+from barnabas.replication.quorum.exchange.effects import Respond, Send
 from barnabas.replication.quorum.log_view import Batch, LogView, OffsetAndEpoch
 from barnabas.replication.quorum.messages import fetch_request, partition_of, vote_request, vote_response
 from barnabas.replication.quorum.replica import QuorumReplica

@@ -1,6 +1,7 @@
 import pytest
 
-from barnabas.replication.quorum.log_view import Batch, Diverging, LogView, NeedsSnapshot, OffsetAndEpoch, Valid
+from barnabas.replication.quorum.exchange.comparison import Diverging, NeedsSnapshot, Valid, compare
+from barnabas.replication.quorum.log_view import Batch, LogView, OffsetAndEpoch
 from tests.replication.quorum.cores import log_of
 
 EPOCHS = ((0, 4, 1), (4, 6, 1), (6, 9, 3))
@@ -21,7 +22,7 @@ EPOCHS = ((0, 4, 1), (4, 6, 1), (6, 9, 3))
     ],
 )
 def test_a_fetch_is_compared_with_the_log(offset: int, epoch: int, expected: object) -> None:
-    assert log_of(*EPOCHS).compare(offset, epoch) == expected
+    assert compare(log_of(*EPOCHS), offset, epoch) == expected
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ def test_what_was_deleted_is_answered_with_a_snapshot(offset: int, epoch: int, e
     log = log_of(*EPOCHS)
     log.snapshots[OffsetAndEpoch(6, 1)] = 100
     log.delete_before(6)
-    assert log.compare(offset, epoch) == expected
+    assert compare(log, offset, epoch) == expected
 
 
 @pytest.mark.parametrize(

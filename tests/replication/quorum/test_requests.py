@@ -13,7 +13,8 @@ from barnabas.protocol.messages.describe_quorum import (
 from barnabas.protocol.stored.quorum_state import QuorumStateData
 from barnabas.replication.metadata.image import CLUSTER_METADATA_TOPIC
 from barnabas.replication.quorum.core import QuorumCore
-from barnabas.replication.quorum.effects import Committed, ReadSnapshot, Respond
+from barnabas.replication.quorum.effects import Committed
+from barnabas.replication.quorum.exchange.effects import ReadSnapshot, Respond
 from barnabas.replication.quorum.log_view import OffsetAndEpoch
 from barnabas.replication.quorum.messages import (
     begin_quorum_epoch_request,

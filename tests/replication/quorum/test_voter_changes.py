@@ -11,7 +11,8 @@ from barnabas.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from barnabas.protocol.messages.update_raft_voter import KRaftVersionFeature, UpdateRaftVoterRequest
 from barnabas.protocol.messages.update_raft_voter import Listener as UpdateListener
 from barnabas.replication.quorum.core import QuorumCore
-from barnabas.replication.quorum.effects import Effect, Respond, Send, Sync
+from barnabas.replication.quorum.effects import Effect, Sync
+from barnabas.replication.quorum.exchange.effects import Respond, Send
 from barnabas.replication.quorum.states import Role
 from barnabas.replication.quorum.voters import VoterHistory
 from tests.replication.quorum.cores import fetch, key, leader, new_core, response_to, static_voters, voter_set

@@ -6,7 +6,8 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.vote import VoteResponse
 from barnabas.protocol.stored.quorum_state import QuorumStateData
 from barnabas.replication.quorum.core import QuorumCore
-from barnabas.replication.quorum.effects import LeaderChanged, Persist, Respond, Send
+from barnabas.replication.quorum.effects import LeaderChanged, Persist
+from barnabas.replication.quorum.exchange.effects import Respond, Send
 from barnabas.replication.quorum.messages import partition_of, vote_request
 from barnabas.replication.quorum.states import Role
 from tests.replication.quorum.cores import CONFIG, identity, is_vote, key, leader, log_of, new_core, response_to, vote

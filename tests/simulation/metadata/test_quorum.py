@@ -5,7 +5,7 @@ import os
 import pytest
 
 from barnabas.replication.quorum.driver import _CARRY_OUT, QuorumDriver
-from barnabas.replication.quorum.effects import Truncate
+from barnabas.replication.quorum.exchange.effects import Truncate
 from tests.simulation.metadata.nodes import QuorumNode, voters_of
 from tests.simulation.metadata.oracle import Oracle
 from tests.simulation.net.streams import End
@@ -187,7 +187,7 @@ def test_a_driver_that_forgets_what_is_left_after_a_cut_is_found_out(monkeypatch
         driver.log.truncate_to(effect.end_offset)
         driver.loader.truncate_to(effect.end_offset)
 
-    monkeypatch.setitem(_CARRY_OUT, Truncate, truncate)
+    monkeypatch.setitem(_CARRY_OUT, "Truncate", truncate)
     with pytest.raises(SimulationFailed, match=r"has another image|lacks Answer"):
         run_seeds(run, 20, shard=0, shards=1)
 

@@ -13,6 +13,7 @@ from barnabas.protocol.messages.vote import VoteRequest, VoteResponse
 from barnabas.replication.quorum import effects as effect_types
 from barnabas.replication.quorum.core import QuorumCore
 from barnabas.replication.quorum.effects import Effect
+from barnabas.replication.quorum.exchange import effects as exchange
 from barnabas.replication.quorum.log_view import Batch, LogSync, LogView, OffsetAndEpoch
 from barnabas.replication.quorum.messages import put_records
 from barnabas.replication.quorum.replica import QuorumReplica
@@ -214,11 +215,11 @@ class Node:
         self.disk.append([stored])
         self.cluster.oracle.appended(self, [stored])
 
-    def append_fetched(self, effect: effect_types.AppendFetched) -> None:
+    def append_fetched(self, effect: exchange.AppendFetched) -> None:
         self.disk.append(effect.records)
         self.cluster.oracle.appended(self, effect.records)
 
-    def truncate(self, effect: effect_types.Truncate) -> None:
+    def truncate(self, effect: exchange.Truncate) -> None:
         self.events.tell("{} truncates to {}", self.node_id, effect.end_offset)
         self.disk.truncate(effect.end_offset)
 
@@ -226,13 +227,13 @@ class Node:
         begun = self.disk.begin_sync()
         self.events.after(self.cluster.sync_ms(), self._deliver_later, self.life, self._synced, (effect.sync, begun))
 
-    def send(self, effect: effect_types.Send) -> None:
+    def send(self, effect: exchange.Send) -> None:
         self.cluster.oracle.sent(self, effect.request)
         self.cluster.network.send(self, effect.to, effect.request)
         if isinstance(effect.request, VoteRequest):
             self.cluster.faults.vote_was_sent(self)
 
-    def respond(self, effect: effect_types.Respond) -> None:
+    def respond(self, effect: exchange.Respond) -> None:
         connection, request = effect.token
         if connection is None:
             self.cluster.admin_answered(request, effect.response)
@@ -244,19 +245,19 @@ class Node:
         if isinstance(effect.response, VoteResponse):
             self.cluster.faults.vote_was_sent(self)
 
-    def _read(self, what: effect_types.ReadLog | effect_types.ReadSnapshot) -> Any:
+    def _read(self, what: exchange.ReadLog | exchange.ReadSnapshot) -> Any:
         """Reads what was asked for; nothing if a snapshot has taken its place meanwhile."""
         settings = self.cluster.settings
-        if isinstance(what, effect_types.ReadLog):
+        if isinstance(what, exchange.ReadLog):
             found = self.disk.read(what.offset, settings.fetch_batches_max)
             return found if found and found[0].batch.base_offset == what.offset else None
         snapshot = self.disk.snapshots.get(what.snapshot)
         return b"" if snapshot is None else Piece(snapshot, min(settings.piece_bytes, snapshot.size - what.position))
 
-    def write_snapshot(self, effect: effect_types.WriteSnapshot) -> None:
+    def write_snapshot(self, effect: exchange.WriteSnapshot) -> None:
         self._part = effect.records.snapshot
 
-    def install_snapshot(self, effect: effect_types.InstallSnapshot) -> None:
+    def install_snapshot(self, effect: exchange.InstallSnapshot) -> None:
         snapshot = self._part
         assert snapshot is not None
         self.events.tell("{} installs the snapshot {}", self.node_id, snapshot.id)
@@ -309,13 +310,13 @@ class Node:
 _CARRY_OUT: dict[type, Callable[[Node, Any], None]] = {
     effect_types.Persist: Node.persist,
     effect_types.Append: Node.append_own,
-    effect_types.AppendFetched: Node.append_fetched,
-    effect_types.Truncate: Node.truncate,
+    exchange.AppendFetched: Node.append_fetched,
+    exchange.Truncate: Node.truncate,
     effect_types.Sync: Node.sync,
-    effect_types.Send: Node.send,
-    effect_types.Respond: Node.respond,
-    effect_types.WriteSnapshot: Node.write_snapshot,
-    effect_types.InstallSnapshot: Node.install_snapshot,
+    exchange.Send: Node.send,
+    exchange.Respond: Node.respond,
+    exchange.WriteSnapshot: Node.write_snapshot,
+    exchange.InstallSnapshot: Node.install_snapshot,
     effect_types.LeaderChanged: Node.leader_changed,
     effect_types.Committed: Node.committed,
 }
