@@ -211,6 +211,10 @@ class Node:
                 found.append((broker, host, endpoint.port))
         return found
 
+    def leave(self) -> Promise[None]:
+        """Asks the controller for leave; returns a promise that is kept when this broker may go."""
+        return self.lifecycle.leave(lambda: self.quorum.driver.core.replica.has_lost_majority)
+
     def begin(self) -> None:
         """Takes over the metadata as they are, and from now on every change of them. Before this, the image may be so
         old that it does not know what is on the disk."""

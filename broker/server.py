@@ -101,7 +101,7 @@ class BrokerServer:
         self._is_stopping = True
         if self._quorum is None:
             return self._stop_serving()
-        self.node.lifecycle.leave().when_done(lambda _: self._stop_serving())
+        self.node.leave().when_done(lambda _: self._stop_serving())
 
     def _stop_serving(self) -> None:
         self._attempt(self._acceptor.stop_accepting, self._acceptor.stop_reading)

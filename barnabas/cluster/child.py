@@ -42,4 +42,4 @@ def _on_message(process: BrokerProcess, channel: Channel) -> None:
 
 def _leave(process: BrokerProcess, channel: Channel) -> None:
     """Hands over what the broker leads, while its controller goes on voting."""
-    process.server.node.lifecycle.leave().when_done(lambda _: channel.send(LEFT))
+    process.server.node.leave().when_done(lambda _: channel.send(LEFT))

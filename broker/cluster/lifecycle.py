@@ -7,7 +7,8 @@ Rules:
   decided before it came.
 - Afterwards it reports every `broker.heartbeat.interval.ms`, and at once when there is another controller.
 - A stop asks the controller first, so that leaders move while this broker still serves. It asks on until it may go, or
-  for `CONTROLLED_SHUTDOWN_MS`. A broker without any other has nobody to hand over to, and goes.
+  for `CONTROLLED_SHUTDOWN_MS`. A broker without any other has nobody to hand over to, and goes; and so, soon, does the
+  last one of a cluster that is stopped as a whole, because nobody can be the controller any more.
 """
 
 from collections.abc import Callable
@@ -25,6 +26,7 @@ NOT_REGISTERED = -1
 CONTROLLED_SHUTDOWN_MS = 5_000
 _STARTING_MS = 10
 _STOPPING_MS = 50
+_IN_VAIN_MS = 500
 _RETRY_MS = 100
 _FINAL = frozenset(
     (
@@ -70,6 +72,7 @@ class BrokerLifecycle:
         self._may_go: list[Promise[None]] = []
         """Those who wait for leave; empty if nobody has asked for it."""
         self._has_left = False
+        self._in_vain_since_ms: int | None = None
 
     # ---- registration
 
@@ -167,9 +170,9 @@ class BrokerLifecycle:
 
     # ---- leave
 
-    def leave(self) -> Promise[None]:
+    def leave(self, is_in_vain: Callable[[], bool] = lambda: False) -> Promise[None]:
         """Asks for leave; returns a promise that is kept when this broker may go. It may be asked for again: those who
-        hand over before they stop do."""
+        hand over before they stop do. `is_in_vain` says whether no controller can answer any more."""
         if self._may_go:
             if self._has_left:
                 return resolved(None)
@@ -180,14 +183,30 @@ class BrokerLifecycle:
             return resolved(None)
         may_go: Promise[None] = Promise()
         self._may_go.append(may_go)
-        self._clock.call_later(CONTROLLED_SHUTDOWN_MS, self._give_up_leave)
+        self._give_up_at(self._clock.monotonic_ms() + CONTROLLED_SHUTDOWN_MS, is_in_vain)
         self.heartbeat()
         return may_go
 
-    def _give_up_leave(self) -> None:
-        if not self._has_left:
-            self._report.warning(f"no leave from the controller within {CONTROLLED_SHUTDOWN_MS} ms: stopping without")
-            self._go()
+    def _give_up_at(self, deadline_ms: int, is_in_vain: Callable[[], bool]) -> None:
+        """Looks again and again whether there is still anybody to wait for."""
+        if self._has_left:
+            return
+        now_ms = self._clock.monotonic_ms()
+        if not is_in_vain():
+            self._in_vain_since_ms = None
+        elif self._in_vain_since_ms is None:
+            self._in_vain_since_ms = now_ms
+        if self._in_vain_since_ms is not None and now_ms - self._in_vain_since_ms >= _IN_VAIN_MS:
+            self._give_up_leave("too few controllers are left to give leave: stopping without")
+        elif now_ms >= deadline_ms:
+            self._give_up_leave(f"no leave from the controller within {CONTROLLED_SHUTDOWN_MS} ms: stopping without")
+        else:
+            pause_ms = min(_STOPPING_MS, deadline_ms - now_ms)
+            self._clock.call_later(pause_ms, self._give_up_at, deadline_ms, is_in_vain)
+
+    def _give_up_leave(self, why: str) -> None:
+        self._report.warning(why)
+        self._go()
 
     def _go(self) -> None:
         self.close()

@@ -3,6 +3,7 @@
 - `recv_into` and `send` of the socket are the transport's own methods: a call in between would cost as much as some of
   the requests that pass through.
 - A listener on a loopback address does not pace: see `_do_not_pace`.
+- A connection to another node breaks when that node's machine has said nothing for five seconds: see `_notice_silence`.
 - The last descriptors are kept for files: a listener that would take one of them pauses.
 """
 
@@ -24,6 +25,7 @@ _DO_NOT_LINGER = struct.pack("ii", 1, 0)
 _ACCEPTED_PER_EVENT = 64
 _RETRY_MS = 100
 _REPORT_EVERY_MS = 1_000
+_SILENCE_MS = 5_000
 _OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -190,6 +192,7 @@ def _connecting(family: int, address: Address, loop: Loop) -> SocketTransport:
     connecting = socket.socket(family, socket.SOCK_STREAM)
     try:
         transport = SocketTransport(connecting, address, loop)
+        _notice_silence(connecting)
         if _is_loopback(address.host):
             _do_not_pace(connecting)
         connecting.connect_ex(address)
@@ -274,6 +277,17 @@ class ResolvingTransport:
 
 def _is_loopback(address: str) -> bool:
     return address.startswith("127.") or address == "::1"
+
+
+def _notice_silence(connecting: socket.socket) -> None:
+    """Lets the system break a connection to a machine that has vanished: without that, one who has sent something waits
+    for a quarter of an hour, and one who only waits for ever. A process that hangs is another matter: its machine
+    answers."""
+    connecting.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    seconds = _SILENCE_MS // 1_000
+    for name, value in (("TCP_KEEPIDLE", seconds), ("TCP_KEEPINTVL", 1), ("TCP_USER_TIMEOUT", _SILENCE_MS)):
+        if (option := getattr(socket, name, None)) is not None:  # not every system has them
+            connecting.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _do_not_pace(bound: socket.socket) -> None:

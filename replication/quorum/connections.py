@@ -2,7 +2,8 @@
 
 Rules:
 - At most one request of a kind is under way to a node. A change of state forgets all: their answers come too late.
-- After a failure the node is left alone, at first briefly, then twice as long each time.
+- After a failure the node is left alone, at first briefly, then twice as long each time. A connection that breaks after
+  an answer is tried again at once: whoever waits must know whether the other side has died.
 """
 
 from typing import Any
@@ -11,13 +12,18 @@ from barnabas.replication.quorum.settings import QuorumConfig
 
 
 class Connections:
-    __slots__ = ("_config", "_failures", "_in_flight", "_not_before_ms")
+    __slots__ = ("_config", "_failures", "_in_flight", "_not_before_ms", "_silent")
 
     def __init__(self, config: QuorumConfig) -> None:
         self._config = config
         self._in_flight: dict[tuple[int, type], Any] = {}
         self._not_before_ms: dict[int, int] = {}
         self._failures: dict[int, int] = {}
+        self._silent: set[int] = set()
+        """The nodes whose last request failed."""
+
+    def is_silent(self, node_id: int) -> bool:
+        return node_id in self._silent
 
     def is_ready(self, node_id: int, kind: type, *, now_ms: int) -> bool:
         return (node_id, kind) not in self._in_flight and self._not_before_ms.get(node_id, 0) <= now_ms
@@ -31,12 +37,16 @@ class Connections:
     def answered(self, node_id: int, request: Any) -> bool:
         """Notes an answer; returns False if nobody waits for it any more."""
         self._failures.pop(node_id, None)
+        self._silent.discard(node_id)
         return self._ended(node_id, request)
 
     def failed(self, node_id: int, request: Any, *, now_ms: int) -> bool:
+        is_first = node_id not in self._silent
+        self._silent.add(node_id)
         if not self._ended(node_id, request):
             return False
-        self.leave_alone(node_id, now_ms=now_ms)
+        if not is_first:
+            self.leave_alone(node_id, now_ms=now_ms)
         return True
 
     def leave_alone(self, node_id: int, *, now_ms: int) -> None:

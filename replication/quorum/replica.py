@@ -22,6 +22,7 @@ from barnabas.replication.quorum.leader import Leader
 from barnabas.replication.quorum.log_view import Batch, LogView, OffsetAndEpoch
 from barnabas.replication.quorum.settings import (
     ELECTION_RETRY_MS,
+    LOOK_AROUND_MS,
     RANK_DELAY_MS,
     RANK_JITTER_MS,
     Identity,
@@ -110,6 +111,12 @@ class QuorumReplica:
         leader_id = self.state.leader_id
         return NO_NODE if leader_id is None else leader_id, self.state.epoch, self.leader_address
 
+    @property
+    def has_lost_majority(self) -> bool:
+        """Returns whether so many voters have left their last request without an answer that nobody can be elected."""
+        silent = sum(self.connections.is_silent(node.key.node_id) for node in self.voters.others_than(self.node_id))
+        return silent > 0 and len(self.voters) - silent <= len(self.voters) // 2
+
     # ---- start
 
     def start(self, stored: QuorumStateData | None, *, now_ms: int) -> None:
@@ -139,11 +146,11 @@ class QuorumReplica:
 
     def _first_deadline_ms(self, now_ms: int) -> int:
         """Returns when to stand first. Where nothing was ever written, or nobody else votes, there is no leader to wait
-        for."""
+        for. Elsewhere the others are asked for one; whoever follows one refuses the pre-vote, and names it."""
         if self.is_voter and len(self.voters) == 1:
             return now_ms
         is_new = self.log.end_offset == 0 and self._persisted[0] == 0
-        return self.rank_deadline_ms(now_ms) if is_new else self.election_deadline_ms(now_ms)
+        return self.rank_deadline_ms(now_ms if is_new else now_ms + LOOK_AROUND_MS)
 
     # ---- deadlines
 

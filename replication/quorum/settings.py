@@ -43,5 +43,8 @@ RANK_DELAY_MS = 60
 """When a leader's process has died, all voters know at once. They stand one after the other, because a split vote costs
 more than a short wait."""
 RANK_JITTER_MS = 10
+LOOK_AROUND_MS = 100
+"""How long a voter that has just started and knows no leader asks the others before it stands, in its turn. After a
+stop of the whole cluster there is none, and nobody would gain by waiting for an election timeout."""
 ELECTION_RETRY_MS = (50, 150)
 """How long a candidate that all live voters refused waits before it stands again; twice as long each time."""

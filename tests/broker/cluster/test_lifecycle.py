@@ -165,3 +165,21 @@ def test_a_broker_that_gets_no_leave_goes_all_the_same() -> None:
     life.clock.advance(1)
     assert may_go.done
     assert life.report.having("no leave")
+
+
+def test_a_broker_whom_no_controller_can_let_go_any_more_does_not_wait_long() -> None:
+    life, in_vain = Lifecycle(2).active(), False
+    may_go = life.broker.leave(lambda: in_vain)
+    life.clock.advance(1_000)
+    in_vain = True
+    life.clock.advance(300)
+    in_vain = False  # they have come back
+    life.clock.advance(300)
+    in_vain = True
+    life.clock.advance(450)
+    assert is_waiting(may_go)
+    life.clock.advance(100)
+    assert may_go.done
+    assert life.report.having("too few controllers")
+    life.clock.advance(CONTROLLED_SHUTDOWN_MS)
+    assert not life.report.having("no leave")

@@ -33,9 +33,8 @@ class Cluster:
         """Those who are to agree at the end."""
         self._next_value = 1
         self._initial = VoterSet([self._voter(node) for node in list(self.nodes.values())[: settings.voters]])
-        self.bootstrap = tuple(
-            VoterNode(ReplicaKey(-node_id), (address_of(node_id),)) for node_id in range(1, settings.voters + 1)
-        )
+        # All of them, because all may vote one day: a node that lost its disk would ask only itself.
+        self.bootstrap = tuple(VoterNode(ReplicaKey(-node_id), (address_of(node_id),)) for node_id in self.nodes)
 
     # ---- what nodes are configured with
 
