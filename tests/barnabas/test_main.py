@@ -116,9 +116,10 @@ import builtins, os, signal, sys
 before, compiled = set(sys.modules), []
 original = compile
 
-def noted(*arguments, **options):
-    compiled.append(arguments)
-    return original(*arguments, **options)
+def noted(source, filename, *arguments, **options):
+    if filename.startswith("<"):  # not a module that was changed
+        compiled.append(source)
+    return original(source, filename, *arguments, **options)
 
 builtins.compile = noted
 import barnabas.commands.start as start
