@@ -10,12 +10,15 @@ Rules:
 """
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.base.environment import Random
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import PartitionData
 from barnabas.protocol.types import Uuid
+
+if TYPE_CHECKING:
+    from barnabas.broker.replica_sessions import ReplicaSessions
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0
@@ -94,15 +97,25 @@ class FetchSession:
 
 
 class FetchSessions:
-    __slots__ = ("_random", "_sessions", "_slots")
+    __slots__ = ("_of_replicas", "_random", "_sessions", "_slots")
 
     def __init__(self, slots: int, random: Random) -> None:
         self._slots = slots
         self._random = random
         self._sessions: dict[int, FetchSession] = {}  # the least recently used first
+        self._of_replicas: ReplicaSessions | None = None
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    @property
+    def of_replicas(self) -> "ReplicaSessions":
+        """Returns the sessions of followers, which take no slots of the clients'."""
+        if self._of_replicas is None:
+            from barnabas.broker.replica_sessions import ReplicaSessions
+
+            self._of_replicas = ReplicaSessions(self._random, self._sessions.__contains__)
+        return self._of_replicas
 
     def create(self, asked: list[PartitionFetch], *, uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
         """Returns a new session, or None if there is no room. One without partitions is a session too, as in Kafka."""

@@ -6,8 +6,8 @@ v13 topic ids (KIP-516), v15 replica state in a tag, v16 leader endpoints, v17 a
 - Records are file slices of whole batches; at least one batch comes even if it is larger than what was asked for.
 - With less than `min_bytes` to give, the reply waits for more or for `max_wait_ms`. An error is answered at once,
   except for a topic that is not there: a client that asks for it again and again waits as if the topic were empty.
-- A consumer reads from the leader: rack ids change nothing until followers can be read. There are no followers so far:
-  a fetch that claims to be one is refused.
+- A consumer reads from the leader: rack ids change nothing until followers can be read.
+- A follower, known by its replica id, acknowledges by fetching: see `replica_fetch.py`.
 - Replica -2 is a tool that compares replicas: it reads any of them, up to the end of the log.
 """
 
@@ -57,12 +57,23 @@ _NOT_URGENT = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.U
 def handle(node: Node, request: FetchRequest, context: RequestContext) -> FetchResponse | Promise[FetchResponse]:
     if context.listener_type is ListenerType.CONTROLLER:
         return node.quorum.driver.receive(request)  # another node follows the metadata
+    replica_id = request.replica_state.replica_id if request.replica_id == _CONSUMER else request.replica_id
+    if replica_id >= 0:
+        from barnabas.broker.handlers import replica_fetch  # a broker without followers needs none of it
+
+        return replica_fetch.handle(node, request, context.api_version)
     try:
         session, asked = _session_of(node, request, context.api_version >= _TOPIC_IDS_SINCE)
     except KafkaError as error:
         return FetchResponse(error_code=error.code, responses=[])
-    fetch = _Fetch(node, request, context, session, asked)
+    isolation = Isolation.LOG_END if replica_id == _DEBUGGING else _isolation_of(request)
+    fetch = _Fetch(node, request, context, session, asked, isolation)
     return fetch.answer()
+
+
+def _isolation_of(request: FetchRequest) -> Isolation:
+    is_committed_only = request.isolation_level == _READ_COMMITTED
+    return Isolation.LAST_STABLE_OFFSET if is_committed_only else Isolation.HIGH_WATERMARK
 
 
 def _session_of(
@@ -113,7 +124,7 @@ class _Fetch:
 
     __slots__ = (
         "_asked", "_context", "_isolation", "_max_bytes", "_missing_bytes", "_node", "_partitions", "_promise",
-        "_replica_id", "_request", "_session", "_timer", "_uses_topic_ids",
+        "_request", "_session", "_timer", "_uses_topic_ids",
     )  # fmt: skip
 
     def __init__(
@@ -123,19 +134,15 @@ class _Fetch:
         context: RequestContext,
         session: FetchSession | None,
         asked: Iterable[PartitionFetch],
+        isolation: Isolation,
     ) -> None:
         self._node = node
         self._request = request
         self._context = context
         self._uses_topic_ids = context.api_version >= _TOPIC_IDS_SINCE
-        in_state = request.replica_state.replica_id
-        self._replica_id = in_state if request.replica_id == _CONSUMER else request.replica_id
         self._session = session
         self._asked = asked
-        is_committed_only = request.isolation_level == _READ_COMMITTED
-        self._isolation = Isolation.LAST_STABLE_OFFSET if is_committed_only else Isolation.HIGH_WATERMARK
-        if self._replica_id == _DEBUGGING:
-            self._isolation = Isolation.LOG_END
+        self._isolation = isolation
         self._max_bytes = min(request.max_bytes, node.config.fetch_max_bytes)
         self._partitions: list[tuple[LeaderPartition, PartitionFetch]] = []
         self._missing_bytes = 0
@@ -184,11 +191,9 @@ class _Fetch:
 
     def _read_partition(self, asked: PartitionFetch, max_bytes: int, *, at_least_one: bool) -> PartitionData:
         try:
-            if self._replica_id == _DEBUGGING:
+            if self._isolation is Isolation.LOG_END:
                 return self._read_replica(asked, max_bytes, at_least_one=at_least_one)
             partition = self._node.replicas.partition(self._name(asked.key), asked.key[1], asked.current_leader_epoch)
-            if self._replica_id >= 0:
-                raise NotLeaderOrFollower(f"broker {self._replica_id} is no follower of {partition.topic_partition}")
             partition.check_leader_epoch(asked.current_leader_epoch)
             if asked.last_fetched_epoch >= 0 and (diverging := _diverging_epoch(partition, asked)) is not None:
                 return self._data(partition, asked, b"", diverging)
@@ -323,7 +328,7 @@ class _Fetch:
 
     def _endpoints(self, leaders: set[int]) -> Sequence[NodeEndpoint]:
         """Returns the addresses of the leaders in the answer: a consumer need not ask for metadata (KIP-951)."""
-        if leaders <= {NO_LEADER} or self._replica_id >= 0:
+        if leaders <= {NO_LEADER}:
             return ()
         return [
             NodeEndpoint(node_id=registered.broker_id, host=host, port=port, rack=registered.rack)

@@ -239,6 +239,12 @@ class LeaderPartition(Partition):
             if self._deleting:
                 self._deleting.reached(self.in_sync.low_watermark(self.log.log_start_offset) + 1)
 
+    def follower_was_caught_up(self, replica_id: int, fetched_ms: int) -> None:
+        """Notes that a follower had all there was at its last fetch, which did not name this partition again."""
+        follower = self.in_sync.followers.get(replica_id)
+        if follower is not None and follower.last_fetch_ms < fetched_ms:
+            follower.last_caught_up_ms = follower.last_fetch_ms = fetched_ms
+
     def check_lag(self) -> None:
         """Asks for the removal of in-sync replicas that have fallen behind."""
         if not self.is_alone:
