@@ -208,6 +208,13 @@ HANDLERS = {
         listeners=EVERYWHERE,
         authorize=(ALTER_CONFIGS_CLUSTER, ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP),
     ),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Handler(
+        "alter_partition_reassignments",
+        range(0, 2),
+        flexible_since=0,
+        listeners=EVERYWHERE,
+        authorize=(ALTER_CLUSTER,),
+    ),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: Handler(
         "list_partition_reassignments",
         range(0, 1),

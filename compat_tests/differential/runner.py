@@ -44,7 +44,7 @@ ROUND = (
 OF_THE_CLUSTER = frozenset(
     (
         *("AddRaftVoter", "RemoveRaftVoter", "DescribeQuorum"),
-        *("UnregisterBroker", "UpdateFeatures", "ElectLeaders"),
+        *("UnregisterBroker", "UpdateFeatures", "ElectLeaders", "AlterPartitionReassignments"),
     )
 )
 """What changes or describes the cluster itself, on which all stories depend. compat_tests/cluster asks that of its own

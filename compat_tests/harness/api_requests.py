@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from compat_tests.differential.batches import Batch
 
 NONE, UNKNOWN_TOPIC, UNKNOWN_MEMBER, SECURITY_DISABLED, GROUP_NOT_FOUND, MEMBER_ID_REQUIRED = 0, 3, 25, 54, 69, 79
-ELECTION_NOT_NEEDED, BROKER_ID_NOT_REGISTERED, INCONSISTENT_CLUSTER_ID = 84, 102, 104
+ELECTION_NOT_NEEDED, NO_REASSIGNMENT_IN_PROGRESS, BROKER_ID_NOT_REGISTERED, INCONSISTENT_CLUSTER_ID = 84, 85, 102, 104
 TOPIC_RESOURCE = 2
 ANY_ACL = {"ResourceTypeFilter": 1, "PatternTypeFilter": 1, "Operation": 1, "PermissionType": 1}
 
@@ -147,6 +147,11 @@ def elect_leaders(place: Place, version: int) -> dict[str, Any]:
     return {"TopicPartitions": [{"Topic": place.topic, "Partitions": [0]}], "TimeoutMs": 10_000}
 
 
+def alter_partition_reassignments(place: Place, version: int) -> dict[str, Any]:
+    """Cancels a reassignment. There is none."""
+    return {"Topics": [{"Name": place.topic, "Partitions": [{"PartitionIndex": 0, "Replicas": None}]}]}
+
+
 def describe_quorum(place: Place, version: int) -> dict[str, Any]:
     return {"Topics": [{"TopicName": "__cluster_metadata", "Partitions": [{"PartitionIndex": 0}]}]}
 
@@ -192,6 +197,7 @@ REQUESTS = {
     "CreatePartitions": Asked(create_partitions),
     "DeleteGroups": Asked(lambda place, _: {"GroupsNames": ["nobody"]}, frozenset({GROUP_NOT_FOUND})),
     "IncrementalAlterConfigs": Asked(alter_configs),
+    "AlterPartitionReassignments": Asked(alter_partition_reassignments, frozenset({NONE, NO_REASSIGNMENT_IN_PROGRESS})),
     "ListPartitionReassignments": Asked(lambda place, _: {"Topics": None}),
     "OffsetDelete": Asked(offset_delete),
     "DescribeClientQuotas": Asked(lambda place, _: {}),

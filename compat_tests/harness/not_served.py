@@ -41,9 +41,9 @@ NOT_SERVED = (
     ),
     NotServed("Client quotas", "not served yet: there are none", ("AlterClientQuotas",)),
     NotServed(
-        "Reassignments",
-        "not served yet: a partition has one replica",
-        ("AlterPartitionReassignments", "AlterReplicaLogDirs"),
+        "Moves between log dirs",
+        "not served yet: a replica stays in the log dir in which it was created",
+        ("AlterReplicaLogDirs",),
     ),
     NotServed(
         "Client telemetry",

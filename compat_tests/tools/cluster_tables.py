@@ -74,7 +74,7 @@ REPLICAS = (
     *of(
         "reassign.ReassignPartitionsCommand",
         rarely("--generate --topics-to-move-json-file {files}/to-move.json --broker-list 1", "a plan"),
-        ask(f"--execute {FROM_FILE}", "replicas move", not_served="AlterPartitionReassignments"),
+        ask(f"--execute {FROM_FILE}", "replicas move"),
         rarely(f"--verify {FROM_FILE}", "did they"),
         ask("--list", "do they"),
     ),

@@ -66,6 +66,7 @@ DECISIONS: Mapping[int, Decide] = {
     ApiKey.ALLOCATE_PRODUCER_IDS: _imported("producer_id_control", "allocate_producer_ids"),
     ApiKey.ALTER_CONFIGS: _imported("configuration_control", "alter_configs"),
     ApiKey.ALTER_PARTITION: _imported("partitions.alter_partition_control", "alter_partition"),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _imported("partitions.reassignment_control", "alter_partition_reassignments"),
     ApiKey.BROKER_HEARTBEAT: _imported("brokers.heartbeat_control", "broker_heartbeat"),
     ApiKey.BROKER_REGISTRATION: _imported("brokers.registration_control", "register_broker"),
     ApiKey.CONTROLLER_REGISTRATION: _imported("brokers.membership_control", "register_controller"),
@@ -74,6 +75,7 @@ DECISIONS: Mapping[int, Decide] = {
     ApiKey.DELETE_TOPICS: _imported("topic_control", "delete_topics"),
     ApiKey.ELECT_LEADERS: _imported("partitions.leader_control", "elect_leaders"),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _imported("configuration_control", "alter_configs"),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _imported("partitions.reassignment_control", "list_partition_reassignments"),
     ApiKey.UNREGISTER_BROKER: _imported("brokers.membership_control", "unregister_broker"),
     ApiKey.UPDATE_FEATURES: _imported("feature_control", "update_features"),
 }

@@ -31,7 +31,7 @@ VERSIONS = {  # as Kafka 4.3 and the clients of 4.4, except where a request need
     "CONSUMER_GROUP_DESCRIBE": (0, 1), "DESCRIBE_ACLS": (1, 3), "CREATE_ACLS": (1, 3), "DELETE_ACLS": (1, 3),
     "LIST_PARTITION_REASSIGNMENTS": (0, 0), "DESCRIBE_CLIENT_QUOTAS": (0, 1), "ELECT_LEADERS": (0, 2),
     "DESCRIBE_QUORUM": (0, 2), "UPDATE_FEATURES": (0, 2), "UNREGISTER_BROKER": (0, 0), "ADD_RAFT_VOTER": (0, 1),
-    "REMOVE_RAFT_VOTER": (0, 0),
+    "REMOVE_RAFT_VOTER": (0, 0), "ALTER_PARTITION_REASSIGNMENTS": (0, 1),
 }  # fmt: skip
 
 

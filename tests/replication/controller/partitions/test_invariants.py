@@ -13,6 +13,11 @@ from barnabas.protocol.messages.alter_partition import (
     AlterPartitionTopic,
     BrokerState,
 )
+from barnabas.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest
 from barnabas.protocol.messages.incremental_alter_configs import (
@@ -27,6 +32,7 @@ from tests.replication.clusters import cluster, controller, new_topic, registrat
 
 BROKERS = (1, 2, 3, 4)
 RECOVERING = 1
+ALL_IN_SYNC = 15
 
 
 class World:
@@ -38,9 +44,10 @@ class World:
         self.image = with_topics(cluster(*BROKERS, elr=elr), new_topic("orders", -1, -1, assignments, configs))
         self.image = self.image._replace(end_offset=1_000)
         self.controller = controller()
+        self.unclean = unclean
         self.lives = 0
         self.joining: set[int] = set()
-        """Those that the latest request declares in sync."""
+        """Those that may be in sync because somebody says so."""
 
     def decide(self, request: Any) -> None:
         try:
@@ -80,7 +87,8 @@ class World:
         self.decide(registration(broker_id, incarnation_id=uuid(1_000 + self.lives), previous_broker_epoch=epoch))
 
     def back(self, broker_id: int, _: int) -> None:
-        self.heartbeat(broker_id)
+        """One that wants to stop does not change its mind."""
+        self.heartbeat(broker_id, stops=self.image.brokers[broker_id].in_controlled_shutdown)
 
     def stop(self, broker_id: int, _: int) -> None:
         self.heartbeat(broker_id, stops=True)
@@ -108,6 +116,17 @@ class World:
                 topics=[AlterPartitionTopic(topic_id=topic.topic_id, partitions=[data])],
             )
         )
+        self.joining = set()
+
+    def reassign(self, index: int, choice: int) -> None:
+        """Moves a partition to some of the brokers, or cancels that. To cancel may be an unclean election: then the
+        first of the former replicas is in sync because the operator wants it."""
+        replicas = [each for bit, each in enumerate(BROKERS) if choice >> bit & 1] or None
+        partition = ReassignablePartition(partition_index=index % 3, replicas=replicas)
+        topic = ReassignableTopic(name="orders", partitions=[partition])
+        if replicas is None and self.unclean:
+            self.joining = set(BROKERS)
+        self.decide(AlterPartitionReassignmentsRequest(topics=[topic]))
         self.joining = set()
 
     def elect(self, _: int, choice: int) -> None:
@@ -150,6 +169,7 @@ HAPPENS: tuple[Happens, ...] = (
     World.back,
     World.configure,
     World.elect,
+    World.reassign,
     World.restart,
     World.silent,
     World.stop,
@@ -172,7 +192,7 @@ def test_whatever_happens_every_partition_is_sound_and_leaders_change_cleanly_or
 
 @given(steps=steps_of([happens for happens in HAPPENS if happens is not World.configure]), elr=st.booleans())
 @settings(max_examples=50, deadline=None)
-def test_when_all_brokers_are_back_every_partition_has_a_leader(
+def test_when_all_brokers_are_back_every_partition_has_a_leader_and_reassignments_end(
     steps: list[tuple[Happens, int, int]], elr: bool
 ) -> None:
     """As in Kafka, a new minimum is an exception: then it is forgotten who led a partition that has no leader."""
@@ -185,3 +205,8 @@ def test_when_all_brokers_are_back_every_partition_has_a_leader(
         world.back(broker_id, 0)
     for partition in topic_of(world.image, "orders").partitions:
         assert partition.leader != NO_LEADER, partition
+    for index in range(3):
+        world.alter(index, ALL_IN_SYNC)
+        world.alter(index, ALL_IN_SYNC)
+    for partition in topic_of(world.image, "orders").partitions:
+        assert (partition.adding_replicas, partition.removing_replicas) == ((), ()), partition
