@@ -242,7 +242,7 @@ class LeaderPartition(Partition):
     def follower_was_caught_up(self, replica_id: int, fetched_ms: int) -> None:
         """Notes that a follower had all there was at its last fetch, which did not name this partition again."""
         follower = self.in_sync.followers.get(replica_id)
-        if follower is not None and follower.last_fetch_ms < fetched_ms:
+        if follower is not None and 0 < follower.last_fetch_ms < fetched_ms:  # not 0: it has fetched in this epoch
             follower.last_caught_up_ms = follower.last_fetch_ms = fetched_ms
 
     def check_lag(self) -> None:
