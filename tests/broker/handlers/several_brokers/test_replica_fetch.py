@@ -50,8 +50,8 @@ class Follower:
         self.session_id = self.answer.session_id
 
     def request(self, offsets: dict[int, int], **options: Any) -> FetchRequest:
-        options = {"current_leader_epoch": 1, "replica_state": FOLLOWER} | options
-        request = fetch_request(self.topic_id, offsets, session_id=self.session_id, session_epoch=self.epoch, **options)
+        asked: dict[str, Any] = {"current_leader_epoch": 1, "replica_state": FOLLOWER, **options}
+        request = fetch_request(self.topic_id, offsets, session_id=self.session_id, session_epoch=self.epoch, **asked)
         if not offsets:
             request.topics = []
         self.epoch += 1
