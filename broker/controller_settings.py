@@ -26,7 +26,6 @@ def controller_settings(configuration: DynamicConfig) -> ControllerSettings:
         ),
         delete_topic_enable=config.delete_topic_enable,
         unclean_leader_election_enable=config.log_defaults.unclean_leader_election_enable,
-        replicates=False,
         broker_session_timeout_ms=config.broker_session_timeout_ms,
     )
 

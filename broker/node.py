@@ -9,9 +9,10 @@ from barnabas.base.promise import Promise, resolved
 from barnabas.broker.cluster.lifecycle import BrokerLifecycle, LifecycleSettings
 from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.config.dynamic_config import DynamicConfig
+from barnabas.broker.network.buffers import Buffers
 from barnabas.broker.network.listeners import is_loopback
 from barnabas.broker.network.session import Session
-from barnabas.broker.replicas.replica_manager import ReplicaManager
+from barnabas.broker.replicas.replica_manager import ReplicaManager, ReplicaSettings
 from barnabas.replication.controller.channel import ControllerChannel
 from barnabas.replication.controller.quorum_controller import QuorumController
 from barnabas.replication.metadata.image import (
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from barnabas.broker.fetch_sessions import FetchSessions
     from barnabas.broker.groups.coordinator import GroupCoordinator
     from barnabas.broker.producer_ids import ProducerIds
+    from barnabas.broker.replicas.replication import Replication
     from barnabas.broker.topic_creation import TopicCreation
 
 
@@ -51,16 +53,16 @@ class Node:
         self,
         environment: Environment,
         configuration: DynamicConfig,
-        image: MetadataImage,
         logs: LogManager,
         quorum: QuorumController,
         controller: ControllerChannel,
+        buffers: Buffers,
     ) -> None:
         """Follows the metadata from the start; its partitions do so from `begin` on."""
         self.configuration = configuration
         self.config: BrokerConfig = configuration.current
         self.node_id = self.config.node_id
-        self.image = image
+        self.image: MetadataImage = quorum.loader.image
         self.logs = logs
         self.quorum = quorum
         """This node's part in the metadata quorum."""
@@ -70,12 +72,13 @@ class Node:
         self.clock = environment.clock
         self.report = environment.report
         self._environment = environment
+        self._buffers = buffers
         self.replicas = ReplicaManager(
-            self.node_id,
+            ReplicaSettings(self.node_id, self.config.log_defaults, self.config.replica_lag_time_max_ms),
             environment,
-            image=image,
+            image=self.image,
             logs=logs,
-            log_defaults=self.config.log_defaults,
+            new_replication=self._new_replication,
         )
         self.lifecycle = self._new_lifecycle()
         self._has_begun = False
@@ -90,6 +93,31 @@ class Node:
             max(config.broker_heartbeat_interval_ms, 1), config.initial_broker_registration_timeout_ms
         )
         return BrokerLifecycle(self.node_id, self.controller, self.clock, self.report, self._latest_image, settings)
+
+    def _new_replication(self) -> "Replication":
+        from barnabas.broker.fetchers.fetchers import Fetchers, Follower
+        from barnabas.broker.replicas.isr_changes import IsrChanges
+        from barnabas.broker.replicas.replication import Replication, ReplicationSettings
+
+        config = self.config
+        me = Follower(self.node_id, lambda: self.lifecycle.broker_epoch, lambda: self.config)
+        return Replication(
+            self.clock,
+            Fetchers(me, self._environment, self._buffers),
+            IsrChanges(self.lifecycle, self.controller, self.clock),
+            ReplicationSettings(
+                self._inter_broker_listener,
+                config.replica_lag_time_max_ms,
+                config.replica_high_watermark_checkpoint_interval_ms,
+            ),
+        )
+
+    @property
+    def _inter_broker_listener(self) -> str:
+        """Returns the name of the listener at which brokers reach each other."""
+        config = self.config
+        inter_broker = config.inter_broker_listener.name if config.inter_broker_listener is not None else ""
+        return inter_broker or (config.inter_broker_listener_name or "").upper()
 
     def _latest_image(self) -> MetadataImage:
         return self.image
@@ -109,12 +137,6 @@ class Node:
 
         listener = self._inter_broker_listener
         return BrokerLinks(self.quorum, self._environment, node_id=self.node_id, inter_broker_listener=listener)
-
-    @property
-    def _inter_broker_listener(self) -> str:
-        config = self.config
-        inter_broker = config.inter_broker_listener.name if config.inter_broker_listener is not None else ""
-        return inter_broker or (config.inter_broker_listener_name or "").upper()
 
     def _on_controller(self) -> None:
         """Looks for the other brokers, where this node has just become their controller."""

@@ -133,6 +133,7 @@ class BrokerServer:
             return
         broker_epoch = -1
         if self._quorum is not None:
+            self._attempt(self.node.replicas.close)
             self._leave_quorum()
             broker_epoch = self.node.lifecycle.broker_epoch
         self._attempt(self._controller_acceptor.close)
@@ -144,6 +145,7 @@ class BrokerServer:
         """Closes connections and files as they are, when nothing runs any more. After a clean stop there are none."""
         self._attempt(self._acceptor.close, self._controller_acceptor.close)
         if self._quorum is not None:
+            self._attempt(self.node.replicas.close)
             self._leave_quorum()
         if self._logs is not None:
             self._attempt(self._logs.abandon)
@@ -201,7 +203,7 @@ class BrokerServer:
         quorum = self._metadata_quorum.open(logs, self._cluster_id, controller_listeners, self._fail)
         self.configuration.load(quorum.loader.image)
         self._to_controller = ToController(quorum, self._environment, self._buffers, node_id=self.config.node_id)
-        self.node = Node(self._environment, self.configuration, quorum.loader.image, logs, quorum, self._to_controller)
+        self.node = Node(self._environment, self.configuration, logs, quorum, self._to_controller, self._buffers)
         self._quorum = quorum
         quorum.loader.subscribe(self.configuration.on_metadata)
         quorum.loader.subscribe(self.node.on_metadata)

@@ -55,7 +55,8 @@ class Probe:
         self._transport.watch(READ | WRITE, self._on_event)
 
     def _on_event(self, events: int) -> None:
-        assert self._transport is not None
+        if self._transport is None:
+            return  # the probe ended in this turn, after the event
         try:
             if events & WRITE:
                 request = ApiVersionsRequest(client_software_name="barnabas", client_software_version="probe")

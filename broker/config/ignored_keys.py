@@ -87,7 +87,7 @@ _BY_TYPE = {
         remote.log.manager.copy.max.bytes.per.second remote.log.manager.fetch.max.bytes.per.second
         remote.log.manager.task.interval.ms remote.log.manager.task.retry.backoff.max.ms
         remote.log.manager.task.retry.backoff.ms replica.alter.log.dirs.io.max.bytes.per.second
-        replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms sasl.kerberos.min.time.before.relogin
+        sasl.kerberos.min.time.before.relogin
         sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.refresh.ms
         sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.ms
         server.max.startup.time.ms socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms

@@ -255,7 +255,17 @@ class QuorumKeys(Config):
     )
 
 
-class ReplicaFetchKeys(Config):
+class ReplicaKeys(Config):
+    replica_lag_time_max_ms: int = long(
+        "replica.lag.time.max.ms",
+        30_000,
+        "How long a follower may go without having caught up with its leader before it is out of sync.",
+    )
+    replica_high_watermark_checkpoint_interval_ms: int = long(
+        "replica.high.watermark.checkpoint.interval.ms",
+        5_000,
+        "How often a broker notes on the disk how far its replicated partitions are committed.",
+    )
     replica_fetch_max_bytes: int = int32(
         "replica.fetch.max.bytes", 1_048_576, at_least(0), "How much of one partition a follower asks for at once."
     )
@@ -303,6 +313,6 @@ class BarnabasKeys(Config):
 
 
 class ServerKeys(
-    IdentityKeys, ListenerKeys, SocketKeys, TopicKeys, MetadataKeys, QuorumKeys, ReplicaFetchKeys, BarnabasKeys
+    IdentityKeys, ListenerKeys, SocketKeys, TopicKeys, MetadataKeys, QuorumKeys, ReplicaKeys, BarnabasKeys
 ):
     SCOPE = "broker"

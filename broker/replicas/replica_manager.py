@@ -1,6 +1,7 @@
 """The partitions of this broker, led or followed: created, opened, reconfigured and deleted as the metadata image says.
 
 - A partition is opened when it is first asked for: a broker with ten thousand of them starts as fast as one with ten.
+  Only those that other brokers lead are opened without being asked for, because they have to be fetched.
 - The metadata say which partitions exist; their directories may follow. The first few of a new topic are created before
   the answer, the others a few at a time between requests, or when they are first asked for.
 - A change of the metadata is applied as a whole before those who wait are told of it. What they do then, such as
@@ -10,8 +11,8 @@
 """
 
 from collections import deque
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas.base.environment import Environment
 from barnabas.broker.replicas.cluster_view import ClusterView
@@ -33,33 +34,57 @@ if TYPE_CHECKING:
     from barnabas.broker.replicas.follower import FollowerPartition
     from barnabas.broker.replicas.leader import LeaderPartition
     from barnabas.broker.replicas.partition import Partition, Role
+    from barnabas.replication.isr import IsrChange
 
 CREATED_AT_ONCE = 32
 _CREATING_MS = 5
 _BREATH_MS = 5
 
 
+class ReplicaSettings(NamedTuple):
+    node_id: int
+    log_defaults: LogConfig
+    replica_lag_time_max_ms: int = 30_000
+
+
+class Replicator(Protocol):
+    """What is done for partitions that have several replicas; `replication.py` does it."""
+
+    def start(self, partitions: "Callable[[], Iterable[Partition]]") -> None: ...
+
+    def propose(self, partition: "LeaderPartition", change: "IsrChange") -> None: ...
+
+    def follow(self, partition: "FollowerPartition", image: MetadataImage) -> None: ...
+
+    def stop(self, topic_partition: TopicPartition) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class ReplicaManager:
     def __init__(
         self,
-        node_id: int,
+        settings: ReplicaSettings,
         environment: Environment,
         *,
         image: MetadataImage,
         logs: LogManager,
-        log_defaults: LogConfig,
+        new_replication: "Callable[[], Replicator]",
     ) -> None:
-        self._node_id = node_id
-        self._cluster = ClusterView(node_id, image, lambda *_: None, replica_lag_time_max_ms=30_000)
+        """Calls `new_replication` when the first partition with several replicas is opened."""
+        self._node_id, self._log_defaults, lag_max_ms = settings
         self._image = image
+        self._cluster = ClusterView(self._node_id, image, self._propose, replica_lag_time_max_ms=lag_max_ms)
+        self._new_replication = new_replication
+        self._replication: Replicator | None = None
         self._logs = logs
-        self._log_defaults = log_defaults
         self._clock = environment.clock
         self._report = environment.report
-        self._to_create: deque[TopicPartition] = deque()
+        self._to_open: deque[tuple[TopicPartition, bool]] = deque()
+        """The partitions to create, or to follow, in a moment; and whether they were created just now."""
         self._leaders: dict[tuple[str, int], LeaderPartition] = {}
         self._followers: dict[tuple[str, int], FollowerPartition] = {}
-        self._closed: list[tuple[LeaderPartition, KafkaError]] = []
+        self._closed: list[tuple[LeaderPartition | FollowerPartition, KafkaError]] = []
         """The partitions that a change takes away, and what to tell those who wait for them."""
 
     def partition(self, topic: str, index: int, current_leader_epoch: int = -1) -> "LeaderPartition":
@@ -81,6 +106,8 @@ class ReplicaManager:
         log = self._logs.create(name, image.topic_id, self.log_config(topic))
         partition = LeaderPartition(name, image.topic_id, log, described, self._cluster)
         self._leaders[name] = partition
+        if not partition.is_alone:
+            self._replicating()
         return partition
 
     def follower(self, topic: str, index: int) -> "FollowerPartition":
@@ -125,10 +152,45 @@ class ReplicaManager:
             raise UnknownTopicOrPartition(f"there is no partition {topic}-{index}")
         return image, image.partitions[index]
 
-    def log_config(self, topic: str) -> LogConfig:
-        return self._log_defaults.with_overrides(self._image.config(ResourceType.TOPIC, topic))
+    # ---- replication
+
+    def _replicating(self) -> "Replicator":
+        if self._replication is None:
+            self._replication = self._new_replication()
+            self._replication.start(self._opened)
+        return self._replication
+
+    def _opened(self) -> "Iterator[Partition]":
+        yield from self._leaders.values()
+        yield from self._followers.values()
+
+    def _propose(self, partition: "LeaderPartition", change: "IsrChange") -> None:
+        self._replicating().propose(partition, change)
+
+    def _follow_leader(self, name: TopicPartition) -> None:
+        """Fetches the partition from its leader, if it is to be here and another broker leads it."""
+        described = self._image.partition(*name)
+        if described is None or not self._is_followed(described):
+            return
+        try:
+            partition = self.follower(*name)
+        except KafkaStorageError as error:
+            return self._report.warning(f"{name} cannot be followed: {error.message}", topic_partition=str(name))
+        partition.leader_epoch, partition.leader_id = described.leader_epoch, described.leader
+        self._replicating().follow(partition, self._image)
+
+    def _is_followed(self, described: PartitionImage) -> bool:
+        return described.leader != self._node_id and self._is_here(described)
+
+    def close(self) -> None:
+        """Fetches from nobody any more."""
+        if self._replication is not None:
+            self._replication.close()
 
     # ---- changes
+
+    def log_config(self, topic: str) -> LogConfig:
+        return self._log_defaults.with_overrides(self._image.config(ResourceType.TOPIC, topic))
 
     def adopt(self, image: MetadataImage) -> None:
         """Compares, at start, the logs found on the disk with the image, which was not there when they were opened."""
@@ -139,6 +201,13 @@ class ReplicaManager:
         for resource in self._image.configs:
             if resource.type == ResourceType.TOPIC and (topic := self._image.topic(resource.name)) is not None:
                 self._reconfigure([topic])
+        followed = (
+            TopicPartition(topic.name, index)
+            for topic in self._image.topics.values()
+            for index, described in enumerate(topic.partitions)
+            if self._is_followed(described)
+        )
+        self._open_later(followed, are_new=False)
 
     def _why_stray(self, name: TopicPartition) -> str | None:
         """Returns why nobody wants a log. One that is not open yet is compared with its topic's id when it is."""
@@ -162,6 +231,9 @@ class ReplicaManager:
         for change in changes.changed_topics:
             self._change(change)
         self._apply_configs(changes)
+        if changes.brokers:
+            for leader in list(self._leaders.values()):
+                leader.on_brokers_changed()
         closed, self._closed = self._closed, []
         for partition, why in closed:
             partition.fail(why)
@@ -190,28 +262,33 @@ class ReplicaManager:
     def _create(self, topic: TopicImage, indexes: Iterable[int]) -> None:
         here = [TopicPartition(topic.name, i) for i in indexes if self._is_here(topic.partitions[i])]
         for name in here[:CREATED_AT_ONCE]:
-            self._create_log(name)
-        if here[CREATED_AT_ONCE:]:
-            if not self._to_create:
-                self._clock.call_soon(self._create_some)
-            self._to_create.extend(here[CREATED_AT_ONCE:])
+            self._open(name, is_new=True)
+        self._open_later(here[CREATED_AT_ONCE:], are_new=True)
 
-    def _create_log(self, name: TopicPartition) -> None:
-        """Creates its log, unless the partition was deleted meanwhile, or moved away. A failure is reported, and the
-        next request for the partition tries again."""
+    def _open_later(self, names: Iterable[TopicPartition], *, are_new: bool) -> None:
+        was_idle = not self._to_open
+        self._to_open.extend((name, are_new) for name in names)
+        if was_idle and self._to_open:
+            self._clock.call_soon(self._open_some)
+
+    def _open(self, name: TopicPartition, *, is_new: bool) -> None:
+        """Opens or creates its log, unless the partition was deleted meanwhile, or moved away, and begins to fetch what
+        another broker leads. A failure is reported, and the next request for the partition tries again."""
         topic, described = self._image.topic(name.topic), self._image.partition(*name)
         if topic is not None and described is not None and self._is_here(described):
             try:
-                self._logs.create(name, topic.topic_id, self.log_config(name.topic), is_new=True)
+                self._logs.create(name, topic.topic_id, self.log_config(name.topic), is_new=is_new)
             except KafkaStorageError as error:
-                self._report.warning(f"{name} could not be created: {error.message}", topic_partition=str(name))
+                return self._report.warning(f"{name} could not be created: {error.message}", topic_partition=str(name))
+            self._follow_leader(name)
 
-    def _create_some(self) -> None:
+    def _open_some(self) -> None:
         deadline_ms = self._clock.monotonic_ms() + _CREATING_MS
-        while self._to_create and self._clock.monotonic_ms() < deadline_ms:
-            self._create_log(self._to_create.popleft())
-        if self._to_create:
-            self._clock.call_later(_BREATH_MS, self._create_some)
+        while self._to_open and self._clock.monotonic_ms() < deadline_ms:
+            name, is_new = self._to_open.popleft()
+            self._open(name, is_new=is_new)
+        if self._to_open:
+            self._clock.call_later(_BREATH_MS, self._open_some)
 
     def _is_here(self, partition: PartitionImage) -> bool:
         return self._node_id in partition.replicas
@@ -225,34 +302,42 @@ class ReplicaManager:
             self._tell_grown(before, after)
         for index in change.changed_partitions():
             name, described = TopicPartition(after.name, index), after.partitions[index]
-            was_here = index < len(before.partitions) and self._is_here(before.partitions[index])
+            if index >= len(before.partitions):
+                continue  # it was created above
+            was_here = self._is_here(before.partitions[index])
             self._take_role(name, described)
             if was_here and not self._is_here(described):
                 self._logs.delete(name)
-            elif self._is_here(described) and not was_here and index < len(before.partitions):
+            elif self._is_here(described) and not was_here:
                 self._create(after, (index,))
 
     def _take_role(self, name: TopicPartition, described: PartitionImage) -> None:
-        """Closes a partition that changes its role: it is opened in the new one when it is next asked for."""
+        """Closes a partition that changes its role. As a follower it is opened at once, as a leader when it is next
+        asked for."""
         leads = described.leader == self._node_id
         if (leader := self._leaders.get(name)) is not None:
             if not leads:
                 self._close(name, NotLeaderOrFollower(f"{name} is led by broker {described.leader}"))
             else:
                 leader.adopt(described)
-        if (follower := self._followers.get(name)) is not None:
-            if leads or not self._is_here(described):
-                del self._followers[name]
-            else:
-                follower.leader_epoch = described.leader_epoch
+        if leads or not self._is_here(described):
+            self._stop_following(name, NotLeaderOrFollower(f"{name} is followed here no more"))
+        elif name in self._logs:
+            self._follow_leader(name)
 
     def _delete(self, topic: TopicImage) -> None:
         for index in range(len(topic.partitions)):
             name = TopicPartition(topic.name, index)
             self._close(name, UnknownTopicOrPartition(f"{topic.name} was deleted"))
-            self._followers.pop(name, None)
+            self._stop_following(name, UnknownTopicOrPartition(f"{topic.name} was deleted"))
             self._logs.delete(name)
         self._report.info(f"topic {topic.name} deleted", topic=topic.name)
+
+    def _stop_following(self, name: TopicPartition, why: KafkaError) -> None:
+        if (partition := self._followers.pop(name, None)) is not None:
+            self._closed.append((partition, why))
+            if self._replication is not None:
+                self._replication.stop(name)
 
     def _close(self, name: TopicPartition, why: KafkaError) -> None:
         if (partition := self._leaders.pop(name, None)) is not None:
@@ -276,5 +361,5 @@ class ReplicaManager:
 
     def wake_fetchers(self) -> None:
         """Answers every waiting fetch with what there is: the broker is about to stop."""
-        for partition in self._leaders.values():
+        for partition in list(self._opened()):
             partition.wake_fetchers()

@@ -48,8 +48,6 @@ class ControllerSettings(NamedTuple):
     unclean_leader_election_enable: bool = False
     """Whether a replica that is not in sync may lead, of topics that do not say so themselves."""
     broker_session_timeout_ms: int = 9_000
-    replicates: bool = True
-    """Whether followers fetch from leaders. Brokers do not so far."""
 
 
 class Deciding(NamedTuple):

@@ -44,7 +44,7 @@ from barnabas.protocol.types import ZERO_UUID, Uuid
 from barnabas.replication.controller.decision import RECORDS_MAX, Decision, refused
 from barnabas.replication.controller.partitions.directories import default_directory
 from barnabas.replication.controller.placement import UsableBroker, place
-from barnabas.replication.controller.settings import ControllerSettings, Deciding, Schema, TopicDefaults
+from barnabas.replication.controller.settings import Deciding, Schema, TopicDefaults
 from barnabas.replication.controller.topic_names import check_topic_name
 from barnabas.replication.metadata.image import (
     CLUSTER_METADATA_TOPIC,
@@ -78,7 +78,7 @@ def create_topics(
             replicas = _new_topic_replicas(topic, image, defaults, random)
             topic_records = _topic_records(topic.name, configs, replicas, image, random)
             taken[metric_name(topic.name)] = topic.name
-            records += _in_sync(topic_records, settings)
+            records += topic_records
             key = tuple(configs.items())
             if key not in described:  # topics of one request are mostly alike, and each has dozens of configs
                 described[key] = settings.describe_topic_configs(configs)
@@ -314,7 +314,7 @@ def create_partitions(
         try:
             _refuse_if(times > 1, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             added = _added_partitions(topic, image, RECORDS_MAX - len(records), deciding.random)
-            records += _in_sync(added, deciding.settings)
+            records += added
             results.append(CreatePartitionsTopicResult(name=topic.name, error_code=ErrorCode.NONE))
         except KafkaError as error:
             results.append(
@@ -351,16 +351,6 @@ def _added_partitions(
 
 
 # ---- what they share
-
-
-def _in_sync(records: Sequence[MetadataRecord], settings: ControllerSettings) -> Sequence[MetadataRecord]:
-    """Leaves only the leaders of new partitions in sync, where nothing is copied to followers: what they acknowledge,
-    nobody else has, and so nobody else may lead."""
-    if not settings.replicates:
-        for record in records:
-            if isinstance(record, PartitionRecord):
-                record.isr = [record.leader]
-    return records
 
 
 def _distinct(entries: Iterable[T], key: Callable[[T], object]) -> list[tuple[T, int]]:

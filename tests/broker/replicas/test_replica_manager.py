@@ -1,12 +1,13 @@
 """Which partitions a broker leads and follows, as the metadata say, and for how long."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
+from barnabas.broker.replicas.follower import FollowerPartition
 from barnabas.broker.replicas.leader import ACKS_ALL, LeaderPartition
-from barnabas.broker.replicas.partition import Isolation, Role
-from barnabas.broker.replicas.replica_manager import ReplicaManager
+from barnabas.broker.replicas.partition import Isolation, Partition, Role
+from barnabas.broker.replicas.replica_manager import ReplicaManager, ReplicaSettings
 from barnabas.protocol.errors import (
     FencedLeaderEpoch,
     KafkaError,
@@ -22,6 +23,7 @@ from barnabas.protocol.stored.metadata_records import (
     TopicRecord,
 )
 from barnabas.protocol.types import TopicPartition
+from barnabas.replication.isr import IsrChange
 from barnabas.replication.metadata.image import MetadataImage
 from barnabas.replication.metadata.image_delta import MetadataDelta, replayed
 from barnabas.storage.log_config import LogConfig
@@ -36,8 +38,36 @@ TOPIC_ID = uuid(7)
 FLUSHED_AT_ONCE = ConfigRecord(resource_type=2, resource_name="orders", name="flush.messages", value="1")
 
 
-def replica_manager(storage: Broker, image: MetadataImage) -> ReplicaManager:
-    return ReplicaManager(US, storage.environment, image=image, logs=storage.manager, log_defaults=LogConfig())
+class Fetched:
+    """Implements `Replicator`: notes what is fetched from whom, and in which epoch."""
+
+    def __init__(self) -> None:
+        self.leaders: dict[TopicPartition, tuple[int, int]] = {}
+
+    def start(self, partitions: Callable[[], Iterable[Partition]]) -> None:
+        self.partitions = partitions
+
+    def propose(self, partition: LeaderPartition, change: IsrChange) -> None:
+        raise AssertionError("nobody fetches here")
+
+    def follow(self, partition: FollowerPartition, image: MetadataImage) -> None:
+        self.leaders[partition.topic_partition] = (partition.leader_id, partition.leader_epoch)
+
+    def stop(self, topic_partition: TopicPartition) -> None:
+        del self.leaders[topic_partition]
+
+    def close(self) -> None:
+        self.leaders.clear()
+
+
+def replica_manager(storage: Broker, image: MetadataImage, fetched: Fetched | None = None) -> ReplicaManager:
+    return ReplicaManager(
+        ReplicaSettings(US, LogConfig()),
+        storage.environment,
+        image=image,
+        logs=storage.manager,
+        new_replication=lambda: fetched or Fetched(),
+    )
 
 
 class Node:
@@ -46,7 +76,8 @@ class Node:
     def __init__(self, *, queued: bool = False) -> None:
         self.storage = Broker(queued=queued)
         self.image: MetadataImage = cluster(US, OTHER)
-        self.replicas = replica_manager(self.storage, self.image)
+        self.fetched = Fetched()
+        self.replicas = replica_manager(self.storage, self.image, self.fetched)
 
     def learn(self, *records: object) -> None:
         delta = MetadataDelta(self.image)
@@ -209,6 +240,39 @@ def test_a_partition_that_moves_away_is_deleted_and_begins_anew_when_it_comes_ba
     node.learn(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, replicas=[OTHER, US]))
     assert list(node.storage.manager.partitions()) == [("orders", 0)], "a follower has a log"
     assert node.replicas.follower("orders", 0).log.log_end_offset == 0
+
+
+def test_what_another_broker_leads_is_fetched_from_it_until_that_changes() -> None:
+    node, name = Node(), TopicPartition("orders", 0)
+    node.learn(topic(), led_by(OTHER))
+    assert node.fetched.leaders == {name: (OTHER, 0)}, "nobody has to ask for it"
+    node.learn(led_by(OTHER, leader_epoch=1))
+    assert node.fetched.leaders == {name: (OTHER, 1)}
+    node.learn(led_by(-1, leader_epoch=2))
+    assert node.fetched.leaders == {name: (-1, 2)}
+    node.learn(led_by(US, leader_epoch=3))
+    assert node.fetched.leaders == {}
+    node.learn(led_by(OTHER, leader_epoch=4))
+    assert node.fetched.leaders == {name: (OTHER, 4)}, "a leader that is replaced follows at once"
+    node.learn(led_by(OTHER, leader_epoch=5, replicas=[OTHER]))
+    assert node.fetched.leaders == {}
+    assert list(node.storage.manager.partitions()) == []
+
+
+def test_at_start_everything_that_others_lead_is_fetched() -> None:
+    node, name = Node(), TopicPartition("orders", 0)
+    node.learn(topic(), led_by(OTHER))
+    again = replica_manager(node.storage, cluster(US, OTHER), fetched := Fetched())
+    again.adopt(node.image)
+    node.storage.settle()
+    assert fetched.leaders == {name: (OTHER, 0)}
+
+
+def test_a_deleted_topic_is_fetched_no_more() -> None:
+    node = Node()
+    node.learn(topic(), led_by(OTHER))
+    node.learn(RemoveTopicRecord(topic_id=TOPIC_ID))
+    assert node.fetched.leaders == {}
 
 
 def test_a_follower_that_is_needed_no_more_is_deleted() -> None:

@@ -347,10 +347,3 @@ def test_leaders_and_replicas_spread_over_the_brokers() -> None:
     assert leaders == {1: 100, 2: 100, 3: 100, 4: 100}
     followers = Counter(partition.replicas[1] for partition in partitions)
     assert set(followers) == {1, 2, 3, 4}
-
-
-def test_where_nothing_is_replicated_only_the_leader_is_in_sync() -> None:
-    request = CreateTopicsRequest(topics=[new_topic("orders", replication_factor=3)])
-    decision = decided(request, cluster(1, 2, 3), replicates=False)
-    (partition,) = [record for record in decision.records if isinstance(record, PartitionRecord)]
-    assert (len(partition.replicas), partition.isr) == (3, [partition.leader])
