@@ -3,7 +3,7 @@
 Rules:
 - Epoch 0 asks for a new session, -1 for none (and ends the one it names); any other must be the next of its session.
 - The reply to an incremental fetch leaves out what has nothing new: no records, same high watermark, same log start
-  offset, no error. A partition that was in error is always sent again.
+  offset, no error, no other replica to read. A partition that was in error is always sent again.
 - A partition that gave records goes to the end of the line, so that a busy one cannot starve the others.
 - When the cache is full, only a session unused for `EVICTION_MS` makes room; otherwise the client gets no session and
   goes on sending whole requests.
@@ -51,6 +51,7 @@ class _CachedPartition:
     def has_news(self, data: PartitionData) -> bool:
         news = bool(data.records) or bool(data.error_code) or data.diverging_epoch.epoch >= 0
         news |= data.high_watermark != self.high_watermark or data.log_start_offset != self.log_start_offset
+        news |= data.preferred_read_replica >= 0
         self.high_watermark = -1 if data.error_code else data.high_watermark
         self.log_start_offset = data.log_start_offset
         return news

@@ -25,6 +25,7 @@ from barnabas.storage.log_config import LogConfig
 _ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
 """Old keys, each with the key that replaced it and wins over it."""
 
+_RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 _MS_PER_UNIT = {"minutes": 60_000, "hours": 3_600_000}
 
 
@@ -133,6 +134,9 @@ class BrokerConfig(ServerKeys, LogKeys, GroupKeys):
             raise invalid_value(
                 "max.connections.per.ip", 0, "at least 1 unless max.connections.per.ip.overrides is set"
             )
+        if self.replica_selector_class not in (None, _RACK_AWARE_SELECTOR):
+            rule = f"{_RACK_AWARE_SELECTOR}, or not set: no other class can be loaded here"
+            raise invalid_value("replica.selector.class", self.replica_selector_class, rule)
         self.log_defaults.check()
         self._check_quorum()
 

@@ -18,7 +18,7 @@ _BY_TYPE = {
         remote.log.metadata.manager.class.name remote.log.metadata.manager.class.path
         remote.log.metadata.manager.impl.prefix remote.log.metadata.manager.listener.name
         remote.log.storage.manager.class.name remote.log.storage.manager.class.path
-        remote.log.storage.manager.impl.prefix replica.selector.class sasl.kerberos.kinit.cmd
+        remote.log.storage.manager.impl.prefix sasl.kerberos.kinit.cmd
         sasl.kerberos.service.name sasl.mechanism.controller.protocol sasl.mechanism.inter.broker.protocol
         sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
         sasl.oauthbearer.assertion.claim.iss sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file

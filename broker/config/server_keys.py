@@ -293,6 +293,12 @@ class ReplicaKeys(Config):
         30_000,
         "How long a follower waits for its leader's answer; never longer than 10 s after it was due.",
     )
+    replica_selector_class: str | None = string(
+        "replica.selector.class",
+        None,
+        "Who tells a consumer which replica to read: org.apache.kafka.common.replica.RackAwareReplicaSelector sends it "
+        "to one in its own rack. Not set: the leader.",
+    )
 
 
 class BarnabasKeys(Config):

@@ -6,7 +6,8 @@ v13 topic ids (KIP-516), v15 replica state in a tag, v16 leader endpoints, v17 a
 - Records are file slices of whole batches; at least one batch comes even if it is larger than what was asked for.
 - With less than `min_bytes` to give, the reply waits for more or for `max_wait_ms`. An error is answered at once,
   except for a topic that is not there: a client that asks for it again and again waits as if the topic were empty.
-- A consumer reads from the leader: rack ids change nothing until followers can be read.
+- A consumer reads any replica since v11, below the high watermark that is known there (KIP-392). Where
+  `replica.selector.class` is rack-aware, the leader names the one in the consumer's rack.
 - A follower, known by its replica id, acknowledges by fetching: see `replica_fetch.py`.
 - Replica -2 is a tool that compares replicas: it reads any of them, up to the end of the log.
 """
@@ -28,7 +29,6 @@ from barnabas.protocol.errors import (
     KafkaError,
     KafkaStorageError,
     NotLeaderOrFollower,
-    OffsetOutOfRange,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
@@ -46,6 +46,7 @@ from barnabas.protocol.types import Uuid
 from barnabas.replication.metadata.image import NO_LEADER
 
 _NO_STORAGE_ERROR_UNTIL = 5
+_FOLLOWERS_SINCE = 11
 _TOPIC_IDS_SINCE = 13
 _LEADERS_SINCE = 16
 _READ_COMMITTED = 1
@@ -124,7 +125,7 @@ class _Fetch:
 
     __slots__ = (
         "_asked", "_context", "_isolation", "_max_bytes", "_missing_bytes", "_node", "_partitions", "_promise",
-        "_request", "_session", "_timer", "_uses_topic_ids",
+        "_rack_id", "_request", "_session", "_timer", "_uses_topic_ids",
     )  # fmt: skip
 
     def __init__(
@@ -144,7 +145,9 @@ class _Fetch:
         self._asked = asked
         self._isolation = isolation
         self._max_bytes = min(request.max_bytes, node.config.fetch_max_bytes)
-        self._partitions: list[tuple[LeaderPartition, PartitionFetch]] = []
+        self._rack_id = request.rack_id if node.config.replica_selector_class is not None else ""
+        """The consumer's rack, if it decides which replica is read."""
+        self._partitions: list[tuple[Partition, PartitionFetch]] = []
         self._missing_bytes = 0
         self._promise: Promise[FetchResponse] | None = None
         self._timer: Timer | None = None
@@ -186,6 +189,7 @@ class _Fetch:
             size += records_size
             left = max(0, left - records_size)
             urgent |= data.error_code not in _NOT_URGENT or data.diverging_epoch.epoch >= 0
+            urgent |= data.preferred_read_replica >= 0
             found.append((asked.key, data))
         return found, size, urgent
 
@@ -193,8 +197,18 @@ class _Fetch:
         try:
             if self._isolation is Isolation.LOG_END:
                 return self._read_replica(asked, max_bytes, at_least_one=at_least_one)
-            partition = self._node.replicas.partition(self._name(asked.key), asked.key[1], asked.current_leader_epoch)
+            name, index = self._name(asked.key), asked.key[1]
+            try:
+                partition: Partition = self._node.replicas.partition(name, index, asked.current_leader_epoch)
+            except NotLeaderOrFollower:
+                if self._context.api_version < _FOLLOWERS_SINCE:
+                    raise
+                partition = self._node.replicas.follower(name, index)
             partition.check_leader_epoch(asked.current_leader_epoch)
+            if self._rack_id and (preferred := self._preferred_replica(partition, asked)) is not None:
+                data = self._data(partition, asked, b"", None)
+                data.preferred_read_replica = preferred
+                return data
             if asked.last_fetched_epoch >= 0 and (diverging := _diverging_epoch(partition, asked)) is not None:
                 return self._data(partition, asked, b"", diverging)
             records = partition.read(asked.fetch_offset, max_bytes, self._isolation, at_least_one=at_least_one)
@@ -203,6 +217,16 @@ class _Fetch:
             return self._refused(asked, error)
         self._partitions.append((partition, asked))
         return data
+
+    def _preferred_replica(self, partition: Partition, asked: PartitionFetch) -> int | None:
+        from barnabas.broker.handlers.preferred_replica import preferred_replica
+
+        if not isinstance(partition, LeaderPartition):
+            return None
+        listener = self._context.session.listener
+        return preferred_replica(
+            self._node, partition, rack_id=self._rack_id, fetch_offset=asked.fetch_offset, listener=listener
+        )
 
     def _read_replica(self, asked: PartitionFetch, max_bytes: int, *, at_least_one: bool) -> PartitionData:
         """Reads whatever is here. Only the leader knows when there is more, so nobody waits for a follower."""
@@ -337,14 +361,10 @@ class _Fetch:
         ]
 
 
-def _diverging_epoch(partition: LeaderPartition, asked: PartitionFetch) -> EpochEndOffset | None:
-    """Returns where this log parts from what the fetcher has, if it does (KIP-595)."""
-    epoch, end_offset = partition.end_offset_for_epoch(asked.last_fetched_epoch)
-    if epoch < 0:
-        raise OffsetOutOfRange(f"epoch {asked.last_fetched_epoch} is older than this log")
-    if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
-        return EpochEndOffset(epoch=epoch, end_offset=end_offset)
-    return None
+def _diverging_epoch(partition: Partition, asked: PartitionFetch) -> EpochEndOffset | None:
+    from barnabas.broker.handlers.divergence import diverging_epoch  # consumers hardly ever ask
+
+    return diverging_epoch(partition, asked.fetch_offset, asked.last_fetched_epoch)
 
 
 def _aborted(partition: Partition, fetch_offset: int) -> list[AbortedTransaction]:

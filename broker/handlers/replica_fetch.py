@@ -14,6 +14,7 @@ from barnabas.base.environment import Timer
 from barnabas.base.promise import Promise
 from barnabas.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Key
 from barnabas.broker.handlers.current_leader import described_partition
+from barnabas.broker.handlers.divergence import diverging_epoch
 from barnabas.broker.node import Node
 from barnabas.broker.replica_sessions import ReplicaPartitionFetch, ReplicaSession, SessionPartition
 from barnabas.broker.replicas.leader import LeaderPartition
@@ -188,17 +189,9 @@ class _ReplicaFetch:
 
     @staticmethod
     def _diverging_epoch(partition: LeaderPartition, asked: ReplicaPartitionFetch) -> EpochEndOffset | None:
-        """Returns where this log parts from the follower's, if it does (KIP-595)."""
         if asked.last_fetched_epoch < 0:
             return None
-        epoch, end_offset = partition.end_offset_for_epoch(asked.last_fetched_epoch)
-        if epoch < 0:
-            raise OffsetOutOfRange(f"epoch {asked.last_fetched_epoch} is older than this log")
-        if asked.fetch_offset < partition.log.log_start_offset:
-            raise OffsetOutOfRange(f"{asked.fetch_offset} lies before the log start of {partition.topic_partition}")
-        if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
-            return EpochEndOffset(epoch=epoch, end_offset=end_offset)
-        return None
+        return diverging_epoch(partition, asked.fetch_offset, asked.last_fetched_epoch)
 
     # ---- waiting
 

@@ -128,6 +128,10 @@ class Partition:
 
     # ---- epochs
 
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """Returns the largest epoch not above this one and where it ended; (-1, -1) if that is not known."""
+        return self.log.end_offset_for_epoch(leader_epoch)
+
     def epoch_of_offset(self, offset: int) -> int:
         """Returns the epoch of an offset. The next one is written in this leader's epoch, even if none was so far."""
         return self.leader_epoch if offset >= self.log.log_end_offset else self.log.epoch_of_offset(offset)

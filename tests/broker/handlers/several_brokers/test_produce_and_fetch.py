@@ -155,9 +155,10 @@ def test_a_fetch_that_waits_is_told_at_once_when_the_partition_is_led_elsewhere(
     topic = name if version < 13 else image.topic_id
     session: dict[str, Any] = {}
     if is_session:
-        opened = client.call(fetch_request(topic, {0: 0, 1: 0}, session_epoch=0), version)
+        opened = client.call(fetch_request(topic, {0: 0, 1: 0}, session_epoch=0, current_leader_epoch=0), version)
         session = {"session_id": opened.session_id, "session_epoch": 1}
-    request = fetch_request(topic, {} if is_session else {0: 0, 1: 0}, max_wait_ms=60_000, **session)
+    offsets = {} if is_session else {0: 0, 1: 0}
+    request = fetch_request(topic, offsets, max_wait_ms=60_000, current_leader_epoch=0, **session)
     if is_session:
         request.topics = ()
     client.send(request, version)
@@ -167,7 +168,8 @@ def test_a_fetch_that_waits_is_told_at_once_when_the_partition_is_led_elsewhere(
     move(broker, name, SIBLING, partition=1)
     answer = client.receive()
     told = {one.partition_index: leader_of(one) for one in answer.responses[0].partitions}
-    assert told[1] == ((NOT_LEADER, SIBLING, 1) if version >= 16 else (NOT_LEADER, -1, -1))
+    fenced = ErrorCode.FENCED_LEADER_EPOCH
+    assert told[1] == ((fenced, SIBLING, 1) if version >= 16 else (fenced, -1, -1))
     assert told.keys() == ({1} if is_session else {0, 1}), "the other has no news"
     assert endpoints(answer) == (AT_SIBLING if version >= 16 else [])
 

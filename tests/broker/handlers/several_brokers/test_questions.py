@@ -70,7 +70,7 @@ def broker() -> Iterator[Broker]:
 def test_clients_are_sent_to_the_leader(client: RawClient, topic: str, epoch: int, code: ErrorCode) -> None:
     assert client.list_offset(topic, LATEST, leader_epoch=epoch).error_code == code
     if topic != "nowhere":
-        assert client.fetch(topic, current_leader_epoch=epoch).error_code == code
+        assert client.fetch(topic, current_leader_epoch=epoch, version=10).error_code == code
     asked = OffsetForLeaderPartition(partition=0, current_leader_epoch=epoch, leader_epoch=0)
     request = OffsetForLeaderEpochRequest(replica_id=-1, topics=[OffsetForLeaderTopic(topic=topic, partitions=[asked])])
     assert client.call(request).topics[0].partitions[0].error_code == code
