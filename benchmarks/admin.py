@@ -13,14 +13,28 @@ CREATED_AT_ONCE = 5000  # Apache Kafka refuses to create ten thousand in one req
 LATEST = OffsetSpec.latest()
 
 
-def create_topic(address: str, name: str, partitions: int, configs: dict[str, str]) -> None:
+def create_topic(
+    address: str, name: str, partitions: int, configs: dict[str, str], broker_id: int | None = None
+) -> None:
+    """Creates a topic, on a broker of several if its id is given."""
     client = connected(address)
-    topic = NewTopic(name, min(partitions, CREATED_AT_ONCE), replication_factor=1, config=configs)
+    count = min(partitions, CREATED_AT_ONCE)
+    if broker_id is None:
+        topic = NewTopic(name, count, replication_factor=1, config=configs)
+    else:
+        topic = NewTopic(name, count, replica_assignment=[[broker_id]] * count, config=configs)
     client.create_topics([topic], operation_timeout=READY_SECONDS)[name].result()
     for count in range(CREATED_AT_ONCE * 2, partitions + CREATED_AT_ONCE, CREATED_AT_ONCE):
         more = NewPartitions(name, min(count, partitions))
         client.create_partitions([more], operation_timeout=READY_SECONDS)[name].result()
     wait_for_leaders(address, name, partitions)
+
+
+def create_topics(address: str, names: list[str]) -> None:
+    """Creates topics of one partition with one request, and waits for the answer."""
+    topics = [NewTopic(name, 1, replication_factor=1) for name in names]
+    for created in connected(address).create_topics(topics, operation_timeout=READY_SECONDS).values():
+        created.result()
 
 
 def connected(address: str) -> AdminClient:

@@ -17,14 +17,37 @@ COMPRESSED_AT_MOST = 0.8  # of the payload; a client that falls back to sending 
 
 
 class Bench:
-    def __init__(self, system: System, program: Path, folder: Path, scale: float, topic_prefix: str = "bench") -> None:
+    def __init__(
+        self,
+        system: System,
+        program: Path,
+        folder: Path,
+        scale: float,
+        topic_prefix: str = "bench",
+        broker: int = 0,
+    ) -> None:
+        """`broker`: the one of several that is loaded. Topics live on it: the generator talks to one broker."""
         self.system = system
+        self.broker = broker
         self.program = program
         self.folder = folder
         self.scale = scale  # 1 in a full run; less makes every sample shorter
         self.start_seconds = 0.0
         self.topic_prefix = topic_prefix
         self.topics = 0
+        self._benches = [self]
+
+    @property
+    def address(self) -> str:
+        return self.system.addresses[self.broker]
+
+    def brokers(self, count: int) -> list["Bench"]:
+        """Returns this bench and others like it, for loads that go on at once: each on a broker of its own, as far as
+        there are several."""
+        for number in range(len(self._benches), count):
+            prefix, broker = f"{self.topic_prefix}-{number}", number % len(self.system.addresses)
+            self._benches.append(Bench(self.system, self.program, self.folder, self.scale, prefix, broker))
+        return self._benches[:count]
 
     def scaled(self, amount: float, at_least: int = 1) -> int:
         return max(at_least, int(amount * self.scale))
@@ -33,9 +56,9 @@ class Bench:
         """Creates a topic and waits for its leaders. Underscores of the names stand for Kafka's dots."""
         self.topics += 1
         name = f"{self.topic_prefix}-{self.topics}"
-        admin.create_topic(
-            self.system.address, name, partitions, {key.replace("_", "."): value for key, value in configs.items()}
-        )
+        settings = {key.replace("_", "."): value for key, value in configs.items()}
+        broker_id = self.broker + 1 if len(self.system.addresses) > 1 else None
+        admin.create_topic(self.address, name, partitions, settings, broker_id)
         return name
 
     def settle(self, size_bytes: float) -> None:
@@ -60,18 +83,18 @@ class Bench:
 
     @contextmanager
     def loading(self, mode: str, **options: Any) -> Iterator[Load]:
-        with loading([str(self.program), mode], {"address": self.system.address, **options}) as load:
+        with loading([str(self.program), mode], {"address": self.address, **options}) as load:
             yield load
 
     def python_load(self, client: str, mode: str, **options: Any) -> Outcome:
         command = [sys.executable, "-m", "benchmarks.python_load", client, mode]
-        with loading(command, {"address": self.system.address, **options}) as load:
+        with loading(command, {"address": self.address, **options}) as load:
             return self.measured(load.run)
 
     @contextmanager
     def spark_load(self, **options: Any) -> Iterator[Load]:
         command = [sys.executable, "-m", "benchmarks.spark_load"]
-        with loading(command, {"address": self.system.address, "folder": self.folder, **options}) as load:
+        with loading(command, {"address": self.address, "folder": self.folder, **options}) as load:
             yield load
 
     def measured(self, work: Callable[[], Outcome]) -> Outcome:

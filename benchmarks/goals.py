@@ -18,6 +18,7 @@ class Goal:
     bound: float
     kind: str  # a key of KINDS
     case_before: str = ""  # for "times another case"
+    scenario_before: str = ""  # for "times another scenario"
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,11 @@ def _against_case(run: Run, goal: Goal) -> Figure | None:
     return _quotient(_figure(run, goal, OURS), _figure(run, goal, OURS, goal.case_before))
 
 
+def _against_scenario(run: Run, goal: Goal) -> Figure | None:
+    before = run.case(goal.scenario_before, goal.case)
+    return _quotient(_figure(run, goal, OURS), before.figure(goal.metric, OURS) if before else None)
+
+
 def _quotient(above: Figure | None, below: Figure | None) -> Figure | None:
     """Returns the quotient of the medians, and of any two samples at worst and at best."""
     if above is None or below is None or not below.least:
@@ -81,6 +87,7 @@ KINDS = {
     "times Kafka's, at most": Kind(_against_kafka, False, "{:.2f}× Kafka's"),
     "times faster than Kafka, at least": Kind(_faster_than_kafka, True, "{:.1f}× faster"),
     "times another case, at most": Kind(_against_case, False, "{:.2f}×"),
+    "times another scenario, at least": Kind(_against_scenario, True, "{:.2f}×"),
 }
 
 GOALS = (
@@ -122,6 +129,22 @@ GOALS = (
             "CPU µs/request",
         ),
         *(1.3, "times another case, at most", "10 partitions"),
+    ),
+    Goal("three brokers ready ≤ 500 ms", "cluster-start", "empty", "start ms", 500, "at most"),
+    Goal("… memory of all idle ≤ 90 MB", "cluster-start", "empty", "RSS MB", 90, "at most"),
+    Goal("… CPU of all idle ≤ 0.5 %", "cluster-start", "empty", "CPU %", 0.5, "at most"),
+    Goal(
+        *("two brokers: one-record requests ≥ 1.6× one broker's", "two-brokers-requests", DEEP, "requests/s"),
+        *(1.6, "times another scenario, at least"),
+        scenario_before="one-broker-requests",
+    ),
+    Goal(
+        *("two brokers: consume over 16 connections ≥ Kafka's", "two-brokers-consume", "16 connections", "MB/s"),
+        *(1.0, "times Kafka's, at least"),
+    ),
+    Goal(
+        *("two brokers: creating 1,000 topics ≥ Kafka's rate", "two-brokers-topics", "1,000 topics", "topics/s"),
+        *(1.0, "times Kafka's, at least"),
     ),
     Goal("recovery scan ≥ 0.5 GB/s", "scan", "10 GB", "scan GB/s", 0.5, "GB/s, at least"),
 )

@@ -39,7 +39,8 @@ class Plan:
         for scenario in self.scenarios:
             if number >= scenario.samples_at_most:
                 continue
-            broker = (tuple(scenario.settings.items()), scenario.warm_up) if self.quick else scenario.name
+            kind = (tuple(scenario.settings.items()), scenario.brokers, scenario.warm_up)
+            broker = kind if self.quick else scenario.name
             for case in scenario.cases:
                 if number < case.samples_at_most and (case.quick or not self.quick):
                     shared.setdefault(broker, []).append((scenario, case))
@@ -72,7 +73,7 @@ def take_session(plan: Plan, run: Run, work: list[Work], kind: type[System], pro
     """Does all work of a session on one broker. After a failed case the next ones get another broker."""
     while work:
         folder = plan.folder / kind.name
-        system = kind(folder, dict(work[0][0].settings))
+        system = kind(folder, dict(work[0][0].settings), work[0][0].brokers)
         bench = Bench(system, plan.program, plan.folder, plan.scale)
         try:
             work = _measure(bench, run, work, progress)
@@ -122,6 +123,10 @@ def warm_up(bench: Bench) -> None:
 
 def load_a_window(bench: Bench) -> float:
     """Returns the broker's CPU seconds for some bulk in and out, and some small requests."""
+    return sum(_loaded(broker) for broker in bench.brokers(len(bench.system.addresses)))
+
+
+def _loaded(bench: Bench) -> float:
     topic, single = bench.topic(4), bench.topic(4)
     bulk = {"topic": topic, "partitions": 4, "records": bench.scaled(100_000, at_least=100)}
     requests = bench.scaled(20_000, at_least=100)

@@ -3,6 +3,7 @@
 import compileall
 import hashlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -31,10 +32,11 @@ class Failed(Exception):
 
 
 class System(Protocol):
-    """One broker with a data directory of its own. `settings` are Kafka's keys and mean the same to all systems."""
+    """One broker, or a cluster, with a data directory of its own. `settings` are Kafka's keys and mean the same to all
+    systems."""
 
     name: str
-    address: str
+    addresses: list[str]  # of each broker, whose ids count from 1
 
     @classmethod
     def missing(cls) -> str | None: ...  # one line that says what to do, or None
@@ -43,7 +45,7 @@ class System(Protocol):
     @classmethod
     def described(cls) -> dict[str, str]: ...  # the settings that a reader of the figures needs
 
-    def __init__(self, folder: Path, settings: dict[str, str]) -> None: ...
+    def __init__(self, folder: Path, settings: dict[str, str], brokers: int = 1) -> None: ...
     def prepare(self) -> None: ...  # once per data directory, before the first start
     def start(self) -> float: ...  # returns the seconds to the first answer
     def kill(self) -> None: ...
@@ -53,15 +55,16 @@ class System(Protocol):
 
 
 class LocalBroker:
-    """A broker in one process on this machine: a free port, a log file, and a request until it is answered."""
+    """Brokers on this machine: free ports, a log file, and a request until it is answered."""
 
     name = ""
 
-    def __init__(self, folder: Path, settings: dict[str, str]) -> None:
+    def __init__(self, folder: Path, settings: dict[str, str], brokers: int = 1) -> None:
         self.folder = folder
         self.settings = settings
+        self.brokers = brokers
         self.port = free_port()
-        self.address = f"127.0.0.1:{self.port}"
+        self.addresses = [f"127.0.0.1:{self.port}"]
         self.process: Process | None = None
         folder.mkdir(parents=True)
 
@@ -77,11 +80,14 @@ class LocalBroker:
     def start(self) -> float:
         started = time.perf_counter()
         self.process = Process(self.command(), self.folder / "broker.log")
-        while not answers(self.port):
+        while not self.is_ready():
             if self.process.ended() or time.perf_counter() - started > START_SECONDS:
                 raise Failed(f"{self.name} did not start: {last_lines(self.folder / 'broker.log')}")
             time.sleep(0.001)
         return time.perf_counter() - started
+
+    def is_ready(self) -> bool:
+        return answers(self.port)
 
     def pids(self) -> list[int]:
         assert self.process is not None
@@ -124,8 +130,19 @@ class Barnabas(LocalBroker):
 
     def command(self) -> list[str]:
         options = [part for key, value in self.settings.items() for part in ("--set", f"{key}={value}")]
-        where = ["--port", str(self.port), "--data-dir", str(self.log_dir())]
+        port = self.port if self.brokers == 1 else 0  # several find free ports, and say which
+        where = ["--port", str(port), "--brokers", str(self.brokers), "--data-dir", str(self.log_dir())]
         return [str(Path(sys.executable).with_name("barnabas")), "start", *where, *options]
+
+    def is_ready(self) -> bool:
+        """Returns whether each broker answers. Several say so, and where, when all are part of the cluster."""
+        if self.brokers == 1:
+            return super().is_ready()
+        said = re.search(r"is ready on (\S+) ", (self.folder / "broker.log").read_text())
+        if said is None:
+            return False
+        self.addresses = said[1].split(",")
+        return all(answers(int(address.rpartition(":")[2])) for address in self.addresses)
 
 
 class ApacheKafka(LocalBroker):
@@ -186,7 +203,7 @@ class ApacheKafka(LocalBroker):
         properties = {
             **self.PROPERTIES,
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{controller}",
+            "listeners": f"PLAINTEXT://{self.addresses[0]},CONTROLLER://127.0.0.1:{controller}",
             "log.dirs": str(folder / "data"),
             **self.settings,
         }

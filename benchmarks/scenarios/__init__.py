@@ -3,6 +3,7 @@ here."""
 
 from benchmarks.scenario import Scenario
 from benchmarks.scenarios import (
+    clusters,
     groups,
     latency,
     python_clients,
@@ -24,4 +25,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     *recovery.SCENARIOS,
     *python_clients.SCENARIOS,
     *spark.SCENARIOS,
+    *clusters.SCENARIOS,
 )

@@ -32,7 +32,7 @@ def recovered(bench: Bench, size_bytes: float) -> float:
     bench.system.kill()
     started = time.perf_counter()
     bench.system.start()
-    admin.wait_for_leaders(bench.system.address, topic, PARTITIONS)
+    admin.wait_for_leaders(bench.address, topic, PARTITIONS)
     seconds = time.perf_counter() - started
     bench.load("consume-bulk", **load)
     return seconds

@@ -33,7 +33,7 @@ class LyingBroker(Barnabas):
         self.settings = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.proxy.port}"}
         seconds = super().start()
         self.proxy.start(self.port)
-        self.address = f"127.0.0.1:{self.proxy.port}"
+        self.addresses = [f"127.0.0.1:{self.proxy.port}"]
         return seconds
 
     def kill(self) -> None:

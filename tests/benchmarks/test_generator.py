@@ -52,7 +52,7 @@ def test_the_checksum_is_that_of_the_values(bench_behind: Callable[[Lie], Bench]
     bench = bench_behind(lies.none)
     topic = bench.topic(3)
     produced = bench.load("produce-bulk", topic=topic, partitions=3, records=50, record_bytes=100, checksum=1)
-    consumer = Consumer({"bootstrap.servers": bench.system.address, "group.id": "unused"})
+    consumer = Consumer({"bootstrap.servers": bench.address, "group.id": "unused"})
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(3)])
     values = [message.value() for message in consumer.consume(50, timeout=20)]
     consumer.close()

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks import network, page, plots, results, table
-from benchmarks.goals import GOALS, judge
+from benchmarks.goals import DEEP, GOALS, judge
 from benchmarks.processes import cpu_seconds, rss_mb, tree
 from benchmarks.results import CaseResult, Figure, MetricResult, Run, ScenarioResult
 from benchmarks.scenarios import SCENARIOS
@@ -51,6 +51,7 @@ def test_goals_and_the_readme_name_figures_that_a_full_run_takes() -> None:
         for metric in scenario.metrics
     }
     asked = {(goal.scenario, case, goal.metric) for goal in GOALS for case in (goal.case, goal.case_before) if case}
+    asked |= {(goal.scenario_before, goal.case, goal.metric) for goal in GOALS if goal.scenario_before}
     in_short = {(scenario, case, metric) for _, scenario, case, metric, _ in page.IN_SHORT}
     assert asked | in_short <= known
 
@@ -148,6 +149,19 @@ def test_the_page_says_whether_both_had_the_same_tcp(congestion_control: str, to
     run = run_with({"barnabas": [2.0], "kafka": [3.0]})
     run.machine["TCP congestion control"] = congestion_control
     assert told in page.page(run)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "verdict"),
+    [([50_000.0] * 4, [90_000.0] * 4, "yes"), ([50_000.0] * 4, [70_000.0] * 4, "NO"), ([], [9.0] * 4, "not measured")],
+)
+def test_two_brokers_are_judged_by_what_one_does(one: list[float], two: list[float], verdict: str) -> None:
+    run = run_with({"barnabas": [2.0], "kafka": [3.0]})
+    for name, samples in (("one-broker-requests", one), ("two-brokers-requests", two)):
+        case = CaseResult(DEEP, {"requests/s": MetricResult(True, 0, True, {"barnabas": samples, "kafka": [1.0] * 4})})
+        run.scenarios.append(ScenarioResult(name, name, "How.", {}, [case]))
+    (found,) = (judgement for judgement in judge(run) if judgement.goal.scenario_before)
+    assert found.verdict == verdict
 
 
 def test_an_interrupted_run_says_so() -> None:
