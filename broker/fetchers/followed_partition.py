@@ -4,7 +4,12 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from barnabas.protocol.messages.fetch import PartitionData
-from barnabas.replication.follower.answers import batches_to_append, offset_after_reset, truncation_offset
+from barnabas.replication.follower.answers import (
+    batches_to_append,
+    offset_after_reset,
+    start_of_batch_around,
+    truncation_offset,
+)
 from barnabas.replication.follower.fetch_session import FetchPosition, Key
 
 if TYPE_CHECKING:
@@ -54,8 +59,17 @@ class FollowedPartition:
         if records:
             assert not isinstance(records, str)
             batches = batches_to_append(memoryview(records), self.leader_epoch)  # type: ignore[arg-type]
+            self._begin_at(batches)
             partition.append(batches, now_ms)
         partition.follow(data.high_watermark, data.log_start_offset)
+
+    def _begin_at(self, batches: memoryview) -> None:
+        """Lets an empty log begin where its first batch does."""
+        log = self.partition.log
+        if log.log_start_offset == log.log_end_offset:
+            offset = start_of_batch_around(log.log_end_offset, batches)
+            if offset is not None:
+                log.truncate_fully_and_start_at(offset)
 
     def truncate(self, data: PartitionData) -> int:
         """Cuts the log where it parts from the leader's. Returns the offset."""

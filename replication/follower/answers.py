@@ -19,7 +19,10 @@ from barnabas.protocol.messages.fetch import EpochEndOffset, PartitionData
 from barnabas.replication.follower.fetch_session import FetchPosition
 
 _LENGTH_AND_EPOCH = Struct(">ii")
+_BASE_OFFSET = Struct(">q")
+_INT32 = Struct(">i")
 _LENGTH_AT = 8
+_LAST_OFFSET_DELTA_AT = 23
 _LOG_OVERHEAD = 12
 
 
@@ -98,6 +101,16 @@ def batches_to_append(records: memoryview, leader_epoch: int) -> memoryview:
     if not end:
         raise CorruptMessage(f"{size} bytes that hold no whole batch")
     return records[:end]
+
+
+def start_of_batch_around(offset: int, batches: memoryview) -> int | None:
+    """Returns where the first batch begins if it holds the offset, but does not begin there. A log may start inside a
+    batch, and then an empty follower gets the batch whole (KAFKA-6975)."""
+    (base_offset,) = _BASE_OFFSET.unpack_from(batches)
+    if base_offset >= offset or len(batches) < _LAST_OFFSET_DELTA_AT + _INT32.size:
+        return None
+    (last_offset_delta,) = _INT32.unpack_from(batches, _LAST_OFFSET_DELTA_AT)
+    return base_offset if base_offset >= 0 and offset <= base_offset + last_offset_delta else None
 
 
 def next_backoff_ms(backoff_ms: int, max_ms: int) -> int:

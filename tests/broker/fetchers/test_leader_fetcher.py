@@ -106,6 +106,16 @@ def test_a_partition_that_comes_later_does_not_wait_for_the_fetch_under_way() ->
     assert scene.waiting[1].named == {("a", 0): 1, ("c", 0): 0}
 
 
+def test_a_log_that_starts_inside_a_batch_is_given_the_batch_whole() -> None:
+    scene = Scene()
+    partition = scene.partition("a")
+    partition.log.truncate_fully_and_start_at(7)
+    fetch = scene.establish(partition)
+    fetch.answer(("a", answer(batch(5, count=4), high_watermark=9, log_start_offset=7)))
+    assert scene.next_fetch().named == {("a", 0): 9}
+    assert (partition.log.log_start_offset, partition.log.high_watermark) == (7, 9)
+
+
 # ---- answers that do not count
 
 

@@ -12,6 +12,7 @@ from barnabas.replication.follower.answers import (
     judge,
     next_backoff_ms,
     offset_after_reset,
+    start_of_batch_around,
     truncation_offset,
 )
 from barnabas.replication.follower.fetch_session import FetchPosition
@@ -150,6 +151,15 @@ def test_whole_batches_up_to_the_epoch_that_was_asked_with_are_taken(records: by
 def test_an_answer_without_a_batch_that_can_be_taken_is_refused(records: bytes, error: type[Exception]) -> None:
     with pytest.raises(error):
         batches_to_append(memoryview(records), 7)
+
+
+@pytest.mark.parametrize(
+    ("offset", "expected"),
+    [(4, None), (5, None), (6, 5), (7, 5), (8, None)],  # the batch holds 5 to 7
+)
+def test_an_empty_log_begins_with_the_batch_that_holds_its_offset(offset: int, expected: int | None) -> None:
+    holds_three = struct.pack(">qiibihi", 5, 60, 1, 2, 0, 0, 2) + bytes(60)
+    assert start_of_batch_around(offset, memoryview(holds_three)) == expected
 
 
 def test_pauses_grow_from_a_twentieth_of_a_second() -> None:
