@@ -155,16 +155,24 @@ class Node:
 
     def _watch_brokers(self, changed: Collection[int]) -> None:
         """Keeps an eye on the other brokers, once there are any."""
-        if self._suspects is None:
-            if len(self.image.brokers) < 2:
-                return
-            from barnabas.broker.cluster.suspects import Suspects
+        if self._suspects is None and len(self.image.brokers) > 1:
+            self._suspects = self._new_suspects()
+        if self._suspects is not None:
+            self._suspects.follow(self.image, changed)
 
-            listener = self._inter_broker_listener
-            self._suspects = Suspects(
-                self._environment, self._wake_image_waiters, node_id=self.node_id, inter_broker_listener=listener
-            )
-        self._suspects.follow(self.image, changed)
+    def _new_suspects(self) -> "Suspects":
+        from barnabas.broker.cluster.suspects import Suspects
+
+        listener = self._inter_broker_listener
+        return Suspects(
+            self._environment, self._wake_image_waiters, node_id=self.node_id, inter_broker_listener=listener
+        )
+
+    def watched_by(self, client_id: str, session: Session) -> None:
+        """Notes that another broker watches this one on a connection. The metadata may not know it so far."""
+        if self._suspects is None:
+            self._suspects = self._new_suspects()
+        self._suspects.watched_by(client_id, session)
 
     def stop_watching(self) -> None:
         """Lets go of the other brokers: their end says nothing to one that is stopping."""

@@ -1,8 +1,11 @@
-"""Where brokers reach each other."""
+"""Where brokers reach each other, and how one says to another that it watches it."""
 
 from barnabas.base.network import Address
 from barnabas.broker.network.listeners import is_loopback
 from barnabas.replication.metadata.image import BrokerImage
+
+WATCHER = "barnabas-broker-"
+"""What the client id of a watching broker begins with; its node id follows."""
 
 
 def address_of(broker: BrokerImage, listener: str) -> Address | None:

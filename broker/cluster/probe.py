@@ -22,6 +22,11 @@ _AGAIN_MS = (20, 50, 100)
 """The pauses before a connection that ended without an answer is dialled again."""
 
 
+def ask_for_a_sign(transport: Transport, client_id: str = "probe") -> None:
+    """Asks for ApiVersions. Raises OSError if the connection failed. It is new, and has room for so little."""
+    transport.send(encode_request(ApiVersionsRequest(), 0, 1, client_id))
+
+
 class Outcome(Enum):
     REFUSED = auto()
     UNCLEAR = auto()
@@ -59,8 +64,7 @@ class Probe:
             return  # the probe ended in this turn, after the event
         try:
             if events & WRITE:
-                request = ApiVersionsRequest(client_software_name="barnabas", client_software_version="probe")
-                self._transport.send(encode_request(request, 0, 1, "probe"))
+                ask_for_a_sign(self._transport)
                 self._is_accepted = True
                 self._transport.watch(READ, self._on_event)
             elif self._transport.receive_into(memoryview(bytearray(1))):

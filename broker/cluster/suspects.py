@@ -1,11 +1,13 @@
 """Which other brokers are probably dead, as this broker sees it before the controller has said so.
 
 Rules:
-- This broker keeps an idle connection to each unfenced other one, on which nothing is ever sent. A process that dies
-  takes it along, and this broker hears of that as early as the clients of the dead one do.
-- When it ends, the other broker is *doubted*, for a moment, and dialled at once. If it accepts, all is well. If nobody
-  listens there, it is *suspected*: until the metadata say something new of it, until it accepts again, or for two
-  seconds.
+- This broker keeps an idle connection to each unfenced other one, and says on it who it is. So there are two between
+  any two brokers. A process that dies takes them along, those that it made first of all (`system/sockets.py`), and the
+  others hear of its death before its clients do.
+- When one of them ends, the other broker is *doubted*, for a moment, and dialled at once. If it answers a request, all
+  is well; to accept is not enough, because a system that takes a dead process apart may close its listener last. If
+  nobody listens there, it is *suspected*: until the metadata say something new of it, until it answers again, or for
+  two seconds.
 - A broker that was never reached is never suspected: its address may mean nothing here.
 - Whoever asks for leaders and coordinators may wait while one is doubted, and is not told of one that is suspected.
   Nothing else depends on it: only the controller decides who leads.
@@ -16,7 +18,9 @@ from typing import NamedTuple
 
 from barnabas.base.environment import Environment, Timer
 from barnabas.base.network import READ, WRITE, Address, Transport
-from barnabas.broker.cluster.inter_broker import address_of, is_known_here
+from barnabas.broker.cluster.inter_broker import WATCHER, address_of, is_known_here
+from barnabas.broker.cluster.probe import Outcome, Probe, ask_for_a_sign
+from barnabas.broker.network.session import Session
 from barnabas.replication.metadata.image import MetadataImage
 
 DOUBTED_MS = 250
@@ -49,6 +53,7 @@ class Suspects:
         self._node_id = node_id
         self._inter_broker_listener = inter_broker_listener
         self._watches: dict[_Peer, _Watch] = {}
+        self._probes: dict[int, Probe] = {}
 
     @property
     def doubted(self) -> Collection[int]:
@@ -66,7 +71,8 @@ class Suspects:
             self._watches.pop(peer).close()
         for peer in peers:
             if peer not in self._watches:
-                self._watches[peer] = _Watch(self, self._environment, peer)
+                client_id = f"{WATCHER}{self._node_id}"
+                self._watches[peer] = _Watch(self, self._environment, peer, client_id)
 
     def _peers(self, image: MetadataImage) -> Iterator[_Peer]:
         """Yields those that this node knows how to reach, once it is registered itself."""
@@ -83,10 +89,39 @@ class Suspects:
         for watch in self._watches.values():
             watch.close()
         self._watches.clear()
+        for probe in self._probes.values():
+            probe.cancel()
+        self._probes.clear()
         for timer in self._doubted.values():
             timer.cancel()
         self._doubted.clear()
         self.suspected.clear()
+
+    # ---- those who watch this broker
+
+    def watched_by(self, client_id: str, session: Session) -> None:
+        """Listens to the end of a connection on which another broker watches this one."""
+        node_id = client_id.removeprefix(WATCHER)
+        if node_id.isdecimal():
+            session.on_hangup = lambda: self.lost(int(node_id))
+
+    def lost(self, broker_id: int) -> None:
+        """Finds out what it means that a broker has ended a connection. Whoever it was that claimed to be this broker:
+        an answer of the broker clears it."""
+        peer = next((peer for peer in self._watches if peer.broker_id == broker_id), None)
+        if peer is None or broker_id in self._probes or not self._watches[peer].was_reached:
+            return
+        self.doubt(broker_id)
+        self._probes[broker_id] = Probe(
+            self._environment, peer.address, lambda outcome: self._probed(peer, outcome is Outcome.REFUSED)
+        )
+
+    def _probed(self, peer: _Peer, is_refused: bool) -> None:
+        del self._probes[peer.broker_id]
+        if not is_refused:
+            self.clear(peer.broker_id)
+        elif peer in self._watches:
+            self.suspect(peer.broker_id)
 
     # ---- what the watches see
 
@@ -113,11 +148,13 @@ class Suspects:
 class _Watch:
     """The connection to one broker, and those that take its place."""
 
-    def __init__(self, suspects: Suspects, environment: Environment, peer: _Peer) -> None:
+    def __init__(self, suspects: Suspects, environment: Environment, peer: _Peer, client_id: str) -> None:
         self._suspects = suspects
         self._network = environment.network
         self._clock = environment.clock
         self._peer = peer
+        self.was_reached = False
+        self._client_id = client_id
         self._transport: Transport | None = None
         self._timer: Timer | None = None
         self._has_closed = False
@@ -125,6 +162,8 @@ class _Watch:
         self._stands_since_ms: int | None = None
         self._failures = 0
         self._is_over = False
+        self._answer = memoryview(bytearray(1_024))
+        """Where bytes go that nobody looks at."""
         self._connect()
 
     def _connect(self) -> None:
@@ -137,24 +176,26 @@ class _Watch:
         self._timer = self._clock.call_later(_CONNECTING_MS, self._ended, TimeoutError())
         self._transport.watch(READ | WRITE, self._on_event)
 
-    def _on_event(self, _events: int) -> None:
+    def _on_event(self, events: int) -> None:
         assert self._transport is not None
         try:
-            count = self._transport.receive_into(memoryview(bytearray(64)))
+            if events & WRITE:
+                ask_for_a_sign(self._transport, self._client_id)
+                self._transport.watch(READ, self._on_event)
+            elif self._transport.receive_into(self._answer):
+                self._stands()
+            else:
+                self._ended(ConnectionResetError())
         except (BlockingIOError, InterruptedError):
-            return self._stands()
+            return
         except OSError as error:
-            return self._ended(error)
-        if not count:
-            self._ended(ConnectionResetError())
+            self._ended(error)
 
     def _stands(self) -> None:
         if self._stands_since_ms is None:
-            assert self._transport is not None
             self._stands_since_ms = self._clock.monotonic_ms()
-            self._has_closed = False
+            self._has_closed, self.was_reached = False, True
             self._cancel_timer()
-            self._transport.watch(READ, self._on_event)
             self._suspects.clear(self._peer.broker_id)
 
     def _ended(self, error: OSError) -> None:

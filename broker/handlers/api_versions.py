@@ -5,10 +5,12 @@ v5 the cluster and the node that the client means to reach (KIP-1242).
 
 A version above ours is answered, not refused: with the body of version 0, UNSUPPORTED_VERSION and the one entry that
 tells the client what to ask next. Its response header is v0 in every version.
+Other brokers say by their client id that they watch this one (`cluster/suspects.py`).
 """
 
 import re
 
+from barnabas.broker.cluster.inter_broker import WATCHER
 from barnabas.broker.handlers import HANDLERS
 from barnabas.broker.network.session import ListenerType
 from barnabas.broker.node import Node
@@ -41,6 +43,8 @@ SERVED = {
 
 
 def handle(node: Node, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+    if context.client_id is not None and context.client_id.startswith(WATCHER):
+        node.watched_by(context.client_id, context.session)
     if context.api_version >= 3 and not (
         _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
     ):

@@ -1,13 +1,16 @@
 """Which brokers are suspected to be dead, and for how long."""
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
 from barnabas.base.network import Address
+from barnabas.broker.cluster.inter_broker import WATCHER
 from barnabas.broker.cluster.suspects import DOUBTED_MS, SUSPECTED_MS, Suspects
+from barnabas.broker.network.session import Session
 from barnabas.replication.metadata.image import Endpoint, MetadataImage
-from tests.broker.cluster.dialling import DialledNetwork
+from tests.broker.cluster.dialling import Dialled, DialledNetwork
 from tests.fakes import FakeClock, FakeReport, fake_environment
 from tests.replication.clusters import cluster
 from tests.simulation.files import SimulatedFiles
@@ -44,8 +47,12 @@ class World:
 
     def watch(self) -> None:
         self.suspects.follow(image_of(1, 2), ())
-        self.network.last.accept()
+        self.answer()
         self.clock.advance(5_000)
+
+    def answer(self) -> None:
+        self.network.last.accept()
+        self.network.last.answer()
 
     def lose(self) -> None:
         self.network.last.end()
@@ -79,13 +86,15 @@ def test_another_machines_loopback_address_is_not_watched() -> None:
     assert world.network.dialled == [Address("127.0.0.1", 9092)]
 
 
-def test_a_broker_whose_connection_ended_is_doubted_until_it_accepts_or_refuses() -> None:
+def test_a_broker_whose_connection_ended_is_doubted_until_it_answers_or_refuses() -> None:
     world = World()
     world.watch()
     assert world.told == ([], [])
     world.lose()
     assert world.told == ([2], [])
     world.network.last.accept()
+    assert world.told == ([2], []), "its listener may be closed last of all"
+    world.network.last.answer()
     assert (world.told, world.changes) == (([], []), 1)
     world.clock.advance(5_000)
     world.lose()
@@ -93,7 +102,18 @@ def test_a_broker_whose_connection_ended_is_doubted_until_it_accepts_or_refuses(
     assert world.told == ([2], [2])
 
 
-def test_a_broker_that_neither_accepts_nor_refuses_is_not_doubted_for_long() -> None:
+def test_a_broker_that_accepts_hangs_up_and_refuses_then_is_suspected() -> None:
+    world = World()
+    world.watch()
+    world.lose()
+    world.network.last.accept()
+    world.network.last.end()
+    world.clock.advance(20)
+    world.network.last.refuse()
+    assert world.told == ([2], [2])
+
+
+def test_a_broker_that_neither_answers_nor_refuses_is_not_doubted_for_long() -> None:
     world = World()
     world.watch()
     world.lose()
@@ -107,18 +127,19 @@ def test_a_broker_that_was_never_reached_is_not_suspected() -> None:
     for _ in range(5):
         world.network.last.refuse()
         world.clock.advance(1_000)
+    world.suspects.lost(2)
     assert world.told == ([], [])
 
 
-@pytest.mark.parametrize("how", ["news", "accepts", "time"])
+@pytest.mark.parametrize("how", ["news", "answers", "time"])
 def test_a_suspicion_ends(how: str) -> None:
     world = World()
     world.suspect()
     if how == "news":
         world.suspects.follow(image_of(1, 2, fenced=(2,)), (2,))
-    elif how == "accepts":
+    elif how == "answers":
         world.clock.advance(20)
-        world.network.last.accept()
+        world.answer()
     else:
         world.clock.advance(SUSPECTED_MS)
     assert (world.told, world.changes) == (([], []), 1)
@@ -138,7 +159,58 @@ def test_a_broker_that_accepts_and_hangs_up_is_dialled_less_and_less_often() -> 
     world.suspects.follow(image_of(1, 2), ())
     for _ in range(100):
         if not world.network.last.is_closed:
-            world.network.last.accept()
+            world.answer()
             world.network.last.end()
         world.clock.advance(100)
     assert 10 < len(world.network.dials) < 20
+
+
+# ---- the other one watches, too
+
+
+def watcher(world: World, client_id: str = f"{WATCHER}2") -> Session:
+    session = Session(listener="INSIDE", local=("broker-1", 9092), peer=("10.0.0.2", 40_000))
+    world.suspects.watched_by(client_id, session)
+    return session
+
+
+@pytest.mark.parametrize(
+    ("happens", "told"),
+    [
+        (Dialled.refuse, ([2], [2])),
+        (Dialled.answer, ([], [])),  # somebody else has claimed to be broker 2, or it does not watch any more
+    ],
+)
+def test_a_broker_that_ends_the_connection_on_which_it_watches_is_dialled(
+    happens: Callable[[Dialled], None], told: tuple[list[int], list[int]]
+) -> None:
+    world = World()
+    world.watch()
+    session = watcher(world)
+    assert session.on_hangup is not None
+    session.on_hangup()
+    assert world.told == ([2], [])
+    if happens is Dialled.answer:
+        world.network.last.accept()
+    happens(world.network.last)
+    assert world.told == told
+    assert not world.network.dials[0].is_closed, "that this broker watches goes on"
+
+
+def test_a_stranger_that_hangs_up_says_nothing() -> None:
+    world = World()
+    world.watch()
+    assert watcher(world, f"{WATCHER}x").on_hangup is None
+    unknown = watcher(world, f"{WATCHER}7")
+    assert unknown.on_hangup is not None
+    unknown.on_hangup()
+    assert (world.told, len(world.network.dials)) == (([], []), 1)
+
+
+def test_what_is_being_found_out_at_the_end_is_given_up() -> None:
+    world = World()
+    world.watch()
+    world.suspects.lost(2)
+    world.suspects.close()
+    assert all(dial.is_closed for dial in world.network.dials)
+    assert world.clock.pending_timers == 0

@@ -27,3 +27,12 @@ def test_a_connection_to_another_node_breaks_when_its_machine_has_vanished(syste
         assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 5
         assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 5_000
         transport.close()
+
+
+def test_a_connection_to_another_node_has_a_higher_descriptor_than_those_of_clients(system: System) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        transport = system.environment.network.connect(Address(*server.getsockname()))
+        accepted, _ = server.accept()
+        with accepted:
+            assert transport._socket.fileno() > accepted.fileno() + 100  # type: ignore[attr-defined]
+        transport.close()
