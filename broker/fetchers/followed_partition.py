@@ -47,6 +47,11 @@ class FollowedPartition:
         """Returns whether a fetch may acknowledge all that is here."""
         return self.partition.fetch_offset == self.partition.log.log_end_offset
 
+    @property
+    def is_lost(self) -> bool:
+        """Returns whether the log takes nothing any more. One whose disk is full may, later."""
+        return self.partition.log.is_offline or self.partition.log.is_closed
+
     def position(self) -> FetchPosition:
         log = self.partition.log
         return FetchPosition(self.partition.fetch_offset, self.leader_epoch, log.latest_epoch, log.log_start_offset)

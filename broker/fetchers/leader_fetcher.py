@@ -22,7 +22,7 @@ from barnabas.broker.fetchers.followed_partition import NOT_ASKED, FollowedParti
 from barnabas.broker.fetchers.offset_reset import OffsetReset
 from barnabas.broker.network.buffers import Buffers
 from barnabas.broker.network.peer_client import PeerClient, PeerSettings, PeerUnavailable
-from barnabas.protocol.errors import ErrorCode, KafkaError, KafkaStorageError
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData, ReplicaState
 from barnabas.protocol.types import TopicPartition
 from barnabas.replication.follower.answers import Verdict, judge, next_backoff_ms
@@ -239,13 +239,12 @@ class LeaderFetcher:
             else:
                 failed.append(followed)
                 return
-        except KafkaStorageError as error:
-            return self._stop(followed, error.message)
         except KafkaError as error:
-            self._report.warning(
-                f"{followed.partition.topic_partition}: what broker {self.leader.broker_id} sent is refused: {error}",
-                topic_partition=str(followed.partition.topic_partition),
-            )
+            if followed.is_lost:
+                return self._stop(followed, error.message)
+            name = str(followed.partition.topic_partition)
+            text = f"{name}: what broker {self.leader.broker_id} sent is not stored: {error}"
+            self._report.warning(text, topic_partition=name)
             failed.append(followed)
             return
         except Exception as error:
@@ -314,9 +313,9 @@ class LeaderFetcher:
                 raise reset.error
             before = followed.partition.log.log_end_offset
             is_changed = followed.reset(*reset.value)
-        except KafkaStorageError as error:
-            return self._stop(followed, error.message)
         except KafkaError as error:
+            if followed.is_lost:
+                return self._stop(followed, error.message)
             if error.code == ErrorCode.FENCED_LEADER_EPOCH:
                 return self._stop(followed, "its leader has a later epoch")
             return self._back_off([followed])

@@ -5,6 +5,7 @@ import errno
 import pytest
 
 from barnabas.protocol.errors import ErrorCode
+from barnabas.storage.log import Log
 from tests.broker.fetchers.scripted_leader import SESSION_ID, Scene, ScriptedLeader, answer, batch, filled
 from tests.simulation.net.streams import End
 
@@ -163,6 +164,22 @@ def test_a_log_that_fails_stops_its_partition_and_no_other(monkeypatch: pytest.M
     scene.next_fetch()
     scene.run(3_000)
     assert not any(("a", 0) in each.named for each in scene.waiting)
+
+
+def test_a_full_disk_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene()
+    partition = scene.partition("a")
+    fetch = scene.establish(partition)
+
+    def fails(log: Log, _batches: memoryview, _now_ms: int) -> None:
+        raise log.append_failed(OSError(errno.ENOSPC, "no space"))
+
+    with monkeypatch.context() as full:
+        full.setattr(Log, "append_as_follower", fails)
+        fetch.answer(("a", answer(batch(0))))
+        scene.run()
+    scene.next_fetch().answer(("a", answer(batch(0))))
+    assert scene.next_fetch().named == {("a", 0): 1}
 
 
 def test_another_leader_is_dialled_and_the_one_that_leads_nothing_is_left() -> None:
