@@ -33,7 +33,8 @@ def create_topic(
 def create_topics(address: str, names: list[str]) -> None:
     """Creates topics of one partition with one request, and waits for the answer."""
     topics = [NewTopic(name, 1, replication_factor=1) for name in names]
-    for created in connected(address).create_topics(topics, operation_timeout=READY_SECONDS).values():
+    client = connected(address)  # kept: an answer that waits ends with its client
+    for created in client.create_topics(topics, operation_timeout=READY_SECONDS).values():
         created.result()
 
 
