@@ -27,6 +27,9 @@ def controller_settings(configuration: DynamicConfig) -> ControllerSettings:
         delete_topic_enable=config.delete_topic_enable,
         unclean_leader_election_enable=config.log_defaults.unclean_leader_election_enable,
         broker_session_timeout_ms=config.broker_session_timeout_ms,
+        auto_leader_rebalance_enable=config.auto_leader_rebalance_enable,
+        leader_imbalance_check_interval_ms=config.leader_imbalance_check_interval_seconds * 1000,
+        unclean_leader_election_interval_ms=config.unclean_leader_election_interval_ms,
     )
 
 

@@ -57,10 +57,11 @@ class DynamicConfig:
         self._image = image
         own = (ResourceType.BROKER, ""), (ResourceType.BROKER, str(self.current.node_id))
         if any(resource in own for resource in changes.configs):
+            before = self.current
             self._reload(image)
-            keys = sorted({*self._properties.cluster, *self._properties.node})
-            text = f"this broker's configuration changed: {', '.join(keys) or 'as it was started'}"
-            self._report.info(text, keys=keys)
+            keys = sorted(name for name in self.current.KEYS if self.current.as_text(name) != before.as_text(name))
+            if keys:
+                self._report.info(f"this broker's configuration changed: {', '.join(keys)}", keys=keys)
 
     def _reload(self, image: MetadataImage) -> None:
         cluster = image.config(ResourceType.BROKER, "")

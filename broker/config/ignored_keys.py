@@ -8,7 +8,7 @@ from barnabas.base.config_def import ConfigKey, ConfigType, UpdateMode
 
 _BY_TYPE = {
     ConfigType.BOOLEAN: """
-        auto.leader.rebalance.enable controlled.shutdown.enable
+        controlled.shutdown.enable
         follower.fetch.last.tiered.offset.enable remote.log.storage.system.enable
         sasl.oauthbearer.assertion.claim.jti.include ssl.allow.dn.changes ssl.allow.san.changes
         unstable.api.versions.enable unstable.feature.versions.enable
@@ -80,7 +80,7 @@ _BY_TYPE = {
         connections.max.reauth.ms controller.performance.always.log.threshold.ms
         controller.performance.sample.period.ms delegation.token.expiry.check.interval.ms
         delegation.token.expiry.time.ms delegation.token.max.lifetime.ms follower.replication.throttled.rate
-        internal.metadata.delete.delay.millis leader.imbalance.check.interval.seconds
+        internal.metadata.delete.delay.millis
         leader.replication.throttled.rate
         log.initial.task.delay.ms metrics.sample.window.ms remote.list.offsets.request.timeout.ms
         remote.log.index.file.cache.total.size.bytes remote.log.index.file.cache.ttl.ms
@@ -91,7 +91,6 @@ _BY_TYPE = {
         sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.refresh.ms
         sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.ms
         server.max.startup.time.ms socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
-        unclean.leader.election.interval.ms
     """,
     ConfigType.DOUBLE: """
         remote.log.manager.task.retry.jitter sasl.kerberos.ticket.renew.jitter

@@ -255,6 +255,28 @@ class QuorumKeys(Config):
     )
 
 
+class LeaderKeys(Config):
+    auto_leader_rebalance_enable: bool = boolean(
+        "auto.leader.rebalance.enable",
+        True,
+        "Whether the first replica of a partition leads again by itself, once it is in sync and its broker has run for "
+        "five minutes.",
+    )
+    leader_imbalance_check_interval_seconds: int = long(
+        "leader.imbalance.check.interval.seconds",
+        300,
+        at_least(1),
+        "How often the controller looks for such partitions.",
+    )
+    unclean_leader_election_interval_ms: int = long(
+        "unclean.leader.election.interval.ms",
+        300_000,
+        at_least(1),
+        "How often the controller looks for partitions without a leader whose topic allows unclean elections.",
+        internal=True,
+    )
+
+
 class ReplicaKeys(Config):
     replica_lag_time_max_ms: int = long(
         "replica.lag.time.max.ms",
@@ -319,6 +341,14 @@ class BarnabasKeys(Config):
 
 
 class ServerKeys(
-    IdentityKeys, ListenerKeys, SocketKeys, TopicKeys, MetadataKeys, QuorumKeys, ReplicaKeys, BarnabasKeys
+    IdentityKeys,
+    ListenerKeys,
+    SocketKeys,
+    TopicKeys,
+    MetadataKeys,
+    QuorumKeys,
+    LeaderKeys,
+    ReplicaKeys,
+    BarnabasKeys,
 ):
     SCOPE = "broker"

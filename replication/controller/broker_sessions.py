@@ -22,11 +22,19 @@ _ENDED_MS = 0
 
 
 class _Session:
-    __slots__ = ("broker_epoch", "controlled_shutdown_offset", "deadline_ms", "fence_after_ms", "metadata_offset")
+    __slots__ = (
+        "began_ms",
+        "broker_epoch",
+        "controlled_shutdown_offset",
+        "deadline_ms",
+        "fence_after_ms",
+        "metadata_offset",
+    )
 
-    def __init__(self, broker_epoch: int, deadline_ms: int) -> None:
+    def __init__(self, broker_epoch: int, began_ms: int, timeout_ms: int) -> None:
         self.broker_epoch = broker_epoch
-        self.deadline_ms = deadline_ms
+        self.began_ms = began_ms
+        self.deadline_ms = began_ms + timeout_ms
         self.fence_after_ms = 0
         self.metadata_offset = UNKNOWN_OFFSET
         self.controlled_shutdown_offset: int | None = None
@@ -42,17 +50,16 @@ class BrokerSessions:
     def begin(self, broker_ids: Iterable[int], *, now_ms: int) -> None:
         """Gives fresh sessions to these brokers, and to no others. For a controller that becomes active, with the
         unfenced brokers."""
-        deadline_ms = now_ms + self.session_timeout_ms
-        self._sessions = {broker_id: _Session(UNKNOWN_EPOCH, deadline_ms) for broker_id in broker_ids}
+        timeout_ms = self.session_timeout_ms
+        self._sessions = {broker_id: _Session(UNKNOWN_EPOCH, now_ms, timeout_ms) for broker_id in broker_ids}
 
     def contact(self, broker_id: int, broker_epoch: int, metadata_offset: int, *, now_ms: int) -> None:
         """Notes that the broker was heard of, and how much of the metadata it has applied."""
-        deadline_ms = now_ms + self.session_timeout_ms
         session = self._sessions.get(broker_id)
         if session is None or session.broker_epoch not in (UNKNOWN_EPOCH, broker_epoch):
-            session = self._sessions[broker_id] = _Session(broker_epoch, deadline_ms)
+            session = self._sessions[broker_id] = _Session(broker_epoch, now_ms, self.session_timeout_ms)
         session.broker_epoch = broker_epoch
-        session.deadline_ms = deadline_ms
+        session.deadline_ms = now_ms + self.session_timeout_ms
         session.fence_after_ms = 0
         session.metadata_offset = metadata_offset
 
@@ -83,6 +90,12 @@ class BrokerSessions:
         if session is None or now_ms >= session.deadline_ms:
             return False
         return broker_epoch is None or session.broker_epoch in (UNKNOWN_EPOCH, broker_epoch)
+
+    def began_ms(self, broker_id: int) -> int | None:
+        """Returns since when this controller knows the broker, without a restart of it in between; None if it does
+        not."""
+        session = self._sessions.get(broker_id)
+        return None if session is None else session.began_ms
 
     def next_deadline_ms(self) -> int | None:
         """Returns when the next broker may have to be fenced, which may be in the past; None without sessions."""

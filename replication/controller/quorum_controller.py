@@ -21,6 +21,7 @@ from barnabas.base.promise import Promise, failed
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
+from barnabas.protocol.stored.metadata_records import PartitionChangeRecord
 from barnabas.replication.controller.channel import ControllerRequestContext
 from barnabas.replication.controller.cluster_control import first_records
 from barnabas.replication.controller.controller import Controller
@@ -35,6 +36,7 @@ from barnabas.replication.quorum.settings import Identity, QuorumConfig
 from barnabas.storage.log import Log
 
 if TYPE_CHECKING:
+    from barnabas.replication.controller.partitions.leader_checks import LeaderChecks
     from barnabas.replication.quorum.interfaces import Peers
 
 NOT_ACTIVE = -1
@@ -87,6 +89,9 @@ class QuorumController:
         self._answers: deque[_Answer] = deque()
         self._on_change: list[Callable[[], None]] = []
         self._fencing: Timer | None = None
+        self._leader_checks: LeaderChecks | None = None
+        """What this node looks at while it is active, and there is more than one broker."""
+        self._checking_leaders: Timer | None = None
         self._activated_epoch = NOT_ACTIVE
         self.failure: Exception | None = None
         """Set for good when records were appended that may never have reached the disk."""
@@ -134,7 +139,7 @@ class QuorumController:
         others = [broker for broker in image.brokers.values() if broker.broker_id != self._node_id]
         unfenced = [broker.broker_id for broker in others if not broker.fenced]
         self._controller.sessions.begin(unfenced, now_ms=self._clock.monotonic_ms())
-        self._check_sessions_later()
+        self._look_later()
         if len(self.driver.core.replica.voters) > 1:
             epoch = self.active_epoch
             self._report.info(f"this node is the controller, epoch {epoch}", controller=self._node_id, epoch=epoch)
@@ -143,7 +148,7 @@ class QuorumController:
     def _deactivate(self) -> None:
         self._activated_epoch = NOT_ACTIVE
         self._controller.sessions.clear()
-        self._cancel_fencing()
+        self._cancel_timers()
         self._fail_answers(not_controller())
 
     def _tell_change(self) -> None:
@@ -160,13 +165,29 @@ class QuorumController:
             return failed(not_controller())
         if request.__api_key__ in _ABOUT_THE_QUORUM:
             return self.driver.receive(request)
-        now_ms = self._clock.monotonic_ms()
+        now_ms, image = self._clock.monotonic_ms(), self.loader.appended_image
         try:
-            decision = self._controller.decide(request, context, self.loader.appended_image, now_ms=now_ms)
+            decision = self._controller.decide(request, context, image, now_ms=now_ms)
         except KafkaError as error:
             return failed(error)
-        self._check_sessions_later()
-        return self.append(decision.records).map(lambda _: decision.response)
+        appended = self._append_and_tell(decision.records, image, request)
+        self._look_later()
+        return appended.map(lambda _: decision.response)
+
+    def _append_and_tell(
+        self, records: Sequence[MetadataRecord], image: MetadataImage, request: Any = None
+    ) -> Promise[None]:
+        """Appends what was decided on this image, and writes a line for people about partitions that it changes."""
+        appended = self.append(records)
+        if len(image.brokers) > 1 and any(isinstance(record, PartitionChangeRecord) for record in records):
+            return appended.map(lambda _: self._tell(records, image, request))
+        return appended
+
+    def _tell(self, records: Sequence[MetadataRecord], image: MetadataImage, request: Any) -> None:
+        from barnabas.replication.controller.partitions.news import partition_news  # a broker alone has none
+
+        for line in partition_news(records, request, image):
+            self._report.info(line.text, **line.fields)
 
     def append(self, records: Sequence[MetadataRecord]) -> Promise[None]:
         """Appends all records or none; returns a promise that is kept when they are committed and published."""
@@ -221,17 +242,54 @@ class QuorumController:
     def _check_sessions(self) -> None:
         self._cancel_fencing()
         while self.is_active:
-            now_ms = self._clock.monotonic_ms()
-            decision = self._controller.next_fencing(self.loader.appended_image, now_ms=now_ms)
+            now_ms, image = self._clock.monotonic_ms(), self.loader.appended_image
+            decision = self._controller.next_fencing(image, now_ms=now_ms)
             if decision is None:
                 break
-            self.append(decision.records)
+            self._append_and_tell(decision.records, image)
         self._check_sessions_later()
 
     def _cancel_fencing(self) -> None:
         if self._fencing is not None:
             self._fencing.cancel()
             self._fencing = None
+
+    # ---- leaders of partitions
+
+    def _look_later(self) -> None:
+        """Keeps the timers that an active controller needs."""
+        self._check_sessions_later()
+        if self._checking_leaders is None and len(self.loader.appended_image.brokers) > 1:
+            self._check_leaders_later()
+
+    def _check_leaders_later(self) -> None:
+        from barnabas.replication.controller.partitions.leader_checks import (
+            LeaderChecks,
+        )  # a broker alone has no choice
+
+        now_ms = self._clock.monotonic_ms()
+        if self._leader_checks is None:
+            self._leader_checks = LeaderChecks(self._controller.settings, now_ms=now_ms)
+        delay_ms = max(self._leader_checks.due_ms - now_ms, 0)
+        self._checking_leaders = self._clock.call_later(delay_ms, self._check_leaders)
+
+    def _check_leaders(self) -> None:
+        self._checking_leaders = None
+        assert self._leader_checks is not None
+        if not self.is_active:
+            return
+        controller, image = self._controller, self.loader.appended_image
+        now_ms = self._clock.monotonic_ms()
+        records = self._leader_checks.check(image, controller.settings, controller.sessions, now_ms=now_ms)
+        self._append_and_tell(records, image)
+        self._look_later()
+
+    def _cancel_timers(self) -> None:
+        self._cancel_fencing()
+        if self._checking_leaders is not None:
+            self._checking_leaders.cancel()
+            self._checking_leaders = None
+        self._leader_checks = None
 
     # ---- commit
 
@@ -269,7 +327,7 @@ class QuorumController:
     def close(self) -> None:
         """Leaves no timer behind. The log itself is closed by the manager of all logs."""
         self.driver.close()
-        self._cancel_fencing()
+        self._cancel_timers()
         self.snapshotter.close()
 
 

@@ -48,6 +48,10 @@ class ControllerSettings(NamedTuple):
     unclean_leader_election_enable: bool = False
     """Whether a replica that is not in sync may lead, of topics that do not say so themselves."""
     broker_session_timeout_ms: int = 9_000
+    auto_leader_rebalance_enable: bool = True
+    """Whether preferred leaders lead again without being asked."""
+    leader_imbalance_check_interval_ms: int = 300_000
+    unclean_leader_election_interval_ms: int = 300_000
 
 
 class Deciding(NamedTuple):

@@ -48,6 +48,8 @@ def register_broker(
     if existing is not None and same:
         record.fenced = existing.fenced
         record.in_controlled_shutdown = existing.in_controlled_shutdown
+    if not same:
+        deciding.sessions.forget(request.broker_id)
     known_offset = deciding.sessions.metadata_offset(request.broker_id) if same else UNKNOWN_OFFSET
     deciding.sessions.contact(request.broker_id, broker_epoch, known_offset, now_ms=deciding.now_ms)
     response = BrokerRegistrationResponse(error_code=ErrorCode.NONE, broker_epoch=broker_epoch)
