@@ -284,6 +284,18 @@ class Node:
     def _leads_any(self, topic: TopicImage) -> bool:
         return any(partition.leader == self.node_id for partition in topic.partitions)
 
+    def when_in_sync(self, timeout_ms: int) -> Promise[bool]:
+        """Returns a promise that is kept when this broker is in sync with every partition that it has a replica of, or
+        with False after the timeout."""
+        return self.when_image(self._is_in_sync, timeout_ms)
+
+    def _is_in_sync(self, image: MetadataImage) -> bool:
+        return all(
+            self.node_id in partition.isr or self.node_id not in partition.replicas
+            for topic in image.topics.values()
+            for partition in topic.partitions
+        )
+
     def when_image(self, is_right: Callable[[MetadataImage], bool], timeout_ms: int) -> Promise[bool]:
         """Returns a promise that is kept when this broker's image is as it should be, or with False after the timeout:
         what the controller has committed may reach its other brokers later than its answer."""

@@ -1,12 +1,13 @@
 """Lines between a supervisor and one of its brokers, over a socket that only these two processes have open.
 
-A broker says `ready`, `left`, or `failed` and why; a supervisor says `leave`. When the supervisor ends, however that
-happens, its end is closed, and the broker reads the end of the stream.
+A broker says `ready`, `in-sync`, `left`, or `failed` and why; a supervisor says `leave`. When the supervisor ends,
+however that happens, its end is closed, and the broker reads the end of the stream.
 """
 
 import socket
 
 READY = "ready"
+IN_SYNC = "in-sync"
 LEFT = "left"
 FAILED = "failed"
 LEAVE = "leave"

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 
 from barnabas.base.environment import Report
 from barnabas.broker.process import BrokerProcess
-from barnabas.cluster.channel import FAILED, LEAVE, LEFT, READY, Channel
+from barnabas.cluster.channel import FAILED, IN_SYNC, LEAVE, LEFT, READY, Channel
 from barnabas.commands.start import failure_of
+
+_IN_SYNC_MS = 60_000
+"""After this time a rolling restart goes on all the same: a broker may never catch up with what others write."""
 
 
 def run_broker(properties: Mapping[str, str], channel: Channel, report: Report, *, local_brokers: int) -> int:
@@ -16,7 +19,7 @@ def run_broker(properties: Mapping[str, str], channel: Channel, report: Report, 
         process = BrokerProcess(properties, report=report, is_alone=True, local_brokers=local_brokers)
         signal.signal(signal.SIGTERM, lambda _number, _frame: process.stop())
         process.watch(channel.fileno(), lambda: _on_message(process, channel))
-        process.run(lambda: _on_ready(channel))
+        process.run(lambda: _on_ready(process, channel))
     except Exception as error:
         if (failure := failure_of(error, properties)) is None:
             raise
@@ -25,8 +28,9 @@ def run_broker(properties: Mapping[str, str], channel: Channel, report: Report, 
     return 0
 
 
-def _on_ready(channel: Channel) -> None:
+def _on_ready(process: BrokerProcess, channel: Channel) -> None:
     channel.send(READY)
+    process.server.node.when_in_sync(_IN_SYNC_MS).when_done(lambda _: channel.send(IN_SYNC))
     gc.freeze()
     gc.enable()
 

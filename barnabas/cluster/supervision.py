@@ -7,8 +7,9 @@ Rules:
 - A stop has two phases. First the brokers leave one after the other, while every voter is there to decide about their
   partitions; the last one has nobody to hand over to, and is told so while there is somebody to ask. Then all end.
   What has not ended after eight seconds is killed, and at a second signal everything is at once.
-- A rolling restart stops one broker after the other, each when all are ready. It is no failure, and does not count; one
-  that has not stopped after eight seconds is killed.
+- A rolling restart stops one broker after the other, each when all are ready and in sync: otherwise partitions would
+  have too few replicas in sync to take records. It is no failure, and does not count; a broker that has not stopped
+  after eight seconds is killed.
 """
 
 from collections.abc import Iterable
@@ -67,11 +68,13 @@ Effect = Start | Leave | Signal | AllReady | Tell | End
 class _Child:
     """A broker: the process that is there, if one is, and the memory of those before it."""
 
-    __slots__ = ("due_ms", "failures", "is_alive", "is_ready", "started_ms", "was_ever_ready", "why")
+    __slots__ = ("due_ms", "failures", "is_alive", "is_in_sync", "is_ready", "started_ms", "was_ever_ready", "why")
 
     def __init__(self) -> None:
         self.is_alive = False
         self.is_ready = False
+        self.is_in_sync = False
+        """Whether it has caught up, since it was ready, with all that others lead."""
         self.was_ever_ready = False
         self.started_ms = 0
         self.failures = 0
@@ -115,6 +118,10 @@ class Supervision:
     def _all_ready(self) -> bool:
         return all(child.is_ready for child in self._children.values())
 
+    @property
+    def _all_in_sync(self) -> bool:
+        return all(child.is_ready and child.is_in_sync for child in self._children.values())
+
     # ---- events
 
     def start(self, now_ms: int) -> list[Effect]:
@@ -146,6 +153,10 @@ class Supervision:
             effects.append(AllReady())
         return effects + self._roll_on(now_ms)
 
+    def on_in_sync(self, node_id: int, now_ms: int) -> list[Effect]:
+        self._children[node_id].is_in_sync = True
+        return [] if self._is_stopping else self._roll_on(now_ms)
+
     def on_failed(self, node_id: int, why: str) -> None:
         """Notes why a broker is about to end with the exit code `FAILED`."""
         self._children[node_id].why = why
@@ -159,7 +170,7 @@ class Supervision:
     def on_exit(self, node_id: int, code: int, now_ms: int) -> list[Effect]:
         """Takes note of the end of a broker; a negative code is the signal that ended it."""
         child = self._children[node_id]
-        child.is_alive = child.is_ready = False
+        child.is_alive = child.is_ready = child.is_in_sync = False
         if self._is_stopping:
             return self._on_exit_while_stopping(node_id, code)
         if code == FAILED and child.why and not child.was_ever_ready:
@@ -245,7 +256,7 @@ class Supervision:
     # ---- rolling
 
     def _roll_on(self, now_ms: int) -> list[Effect]:
-        if not self._all_ready:
+        if not self._all_in_sync:
             return []
         effects: list[Effect] = []
         if self._rolled is not None:
@@ -253,7 +264,7 @@ class Supervision:
             self._rolled = None
         if self._to_roll:
             self._rolled = self._to_roll.pop(0)
-            self._children[self._rolled].is_ready = False
+            self._children[self._rolled].is_ready = self._children[self._rolled].is_in_sync = False
             self._roll_until_ms = now_ms + STOP_MS
             effects.append(Signal(self._rolled, SIGTERM))
         return effects

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from barnabas.base.environment import Report, report_bug
-from barnabas.cluster.channel import FAILED, LEAVE, LEFT, READY, Channel, channel_pair
+from barnabas.cluster.channel import FAILED, IN_SYNC, LEAVE, LEFT, READY, Channel, channel_pair
 from barnabas.cluster.supervision import AllReady, Effect, End, Leave, Signal, Start, Supervision, Tell
 
 STOPS = (signal.SIGTERM, signal.SIGINT)
@@ -94,6 +94,8 @@ class Supervisor:
         for word, text in self._channels[node_id].receive():
             if word == READY:
                 self._do(self._supervision.on_ready(node_id, _now_ms()))
+            elif word == IN_SYNC:
+                self._do(self._supervision.on_in_sync(node_id, _now_ms()))
             elif word == LEFT:
                 self._do(self._supervision.on_left(node_id))
             elif word == FAILED:

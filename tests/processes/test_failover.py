@@ -8,11 +8,13 @@ import asyncio
 import gc
 import logging
 import os
+import signal
 import threading
 import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ from confluent_kafka import Producer
 from barnabas.client.admin import create_topic
 from barnabas.client.client import Client
 from tests.processes.test_cluster import RunningCluster, cluster
-from tests.processes.test_cluster_kills import PATIENCE_S, eventually, everything, kill, quorum
+from tests.processes.test_cluster_kills import PATIENCE_S, eventually, everything, kill, pid_of, quorum
 
 KILLS = int(os.environ.get("FAILOVER_KILLS", "1"))
 PARTITIONS = 3
@@ -189,37 +191,24 @@ def all_in_sync(running: RunningCluster) -> None:
             assert len(partition.isr) == 3
 
 
-@pytest.mark.parametrize("victim", VICTIMS)
-def test_clients_do_not_notice_that_a_process_was_killed(tmp_path: Path, victim: str) -> None:
-    longest: dict[str, list[float]] = {}
-    with cluster("--brokers", "3", "--port", "0", "--data-dir", str(tmp_path)) as running:
+@contextmanager
+def under_load(data: Path) -> Iterator[tuple[RunningCluster, list[Sender]]]:
+    """Starts three brokers and three clients. In the end all that was acknowledged is there, once and in order."""
+    with cluster("--brokers", "3", "--port", "0", "--data-dir", str(data)) as running:
         with Client(running.addresses) as client:
             create_topic(client, "orders", PARTITIONS, 3, configs={"min.insync.replicas": "2"})
         senders: list[Sender] = [Librdkafka(running), KafkaPython(running), Aiokafka(running)]
         for sender in senders:
             sender.start()
         try:
-            for number in range(KILLS):
-                wait_for_acknowledgements(senders)
-                killed = chosen(running, victim, number)
-                killed_at = time.monotonic()
-                kill(running, killed)
-                wait_for_acknowledgements(senders)
-                eventually(lambda: all_in_sync(running))
-                back_s = time.monotonic() - killed_at
-                for sender in senders:
-                    longest.setdefault(type(sender).__name__, []).append(max(sender.gaps_since(killed_at)))
-                print(f"{victim} {killed} was killed; every replica was in sync again after {back_s:.2f} s")
-                if number + 1 < KILLS:
-                    time.sleep(LASTING_S)
+            wait_for_acknowledgements(senders)
+            yield running, senders
         finally:
             for sender in senders:
                 sender.is_stopped = True
             for sender in senders:
                 sender.join(2 * PATIENCE_S)
         found = everything(running, "orders", PARTITIONS)
-    for name, gaps in longest.items():
-        print(f"{name}: longest gap between acknowledgements: {', '.join(f'{gap:.2f}' for gap in gaps)} s")
     for sender in senders:
         assert sender.errors == []
         for index, acknowledged in sender.acknowledged.items():
@@ -227,6 +216,61 @@ def test_clients_do_not_notice_that_a_process_was_killed(tmp_path: Path, victim:
             prefix = type(sender).__name__.encode()
             assert [value for value in found[index] if value.startswith(prefix)] == values, f"partition {index}"
             assert [found[index][offset] for _, offset, _ in acknowledged] == values
+
+
+def print_gaps(what: str, senders: list[Sender], begin: float) -> None:
+    gaps = ", ".join(f"{type(sender).__name__} {max(sender.gaps_since(begin)):.2f}" for sender in senders)
+    print(f"{what}: longest gap between acknowledgements in seconds: {gaps}")
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_clients_do_not_notice_that_a_process_was_killed(tmp_path: Path, victim: str) -> None:
+    with under_load(tmp_path) as (running, senders):
+        for number in range(KILLS):
+            killed = chosen(running, victim, number)
+            killed_at = time.monotonic()
+            kill(running, killed)
+            wait_for_acknowledgements(senders)
+            eventually(lambda: all_in_sync(running))
+            back_s = time.monotonic() - killed_at
+            print_gaps(f"{victim} {killed} killed, all in sync after {back_s:.2f} s", senders, killed_at)
+            if number + 1 < KILLS:
+                time.sleep(LASTING_S)
+
+
+def test_clients_do_not_notice_a_rolling_restart(tmp_path: Path) -> None:
+    with under_load(tmp_path) as (running, senders):
+        before, began_at = set(running.pids()), time.monotonic()
+        running.process.send_signal(signal.SIGHUP)
+
+        def all_are_new() -> None:
+            assert len(running.pids()) == 3
+            assert not before & set(running.pids())
+            all_in_sync(running)
+
+        eventually(all_are_new)
+        wait_for_acknowledgements(senders)
+        print_gaps("rolling restart", senders, began_at)
+
+
+def test_a_leader_that_hangs_is_replaced_when_its_session_ends(tmp_path: Path) -> None:
+    with under_load(tmp_path) as (running, senders):
+        (leader, *_) = {leader_of(running, index) for index in range(PARTITIONS)} - {controller_of(running)}
+        pid, paused_at = pid_of(running, leader), time.monotonic()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            others = [address for node_id, address in enumerate(running.addresses, 1) if node_id != leader]
+
+            def nobody_is_sent_there() -> None:
+                with Client(others, timeout_s=5) as client:
+                    assert leader not in {partition.leader_id for partition in client.topic("orders").partitions}
+
+            eventually(nobody_is_sent_there)
+            print(f"leader {leader} was replaced {time.monotonic() - paused_at:.2f} s after it was paused")
+        finally:
+            os.kill(pid, signal.SIGCONT)  # what clients have under way there is refused now, and sent elsewhere
+        eventually(lambda: all_in_sync(running))
+        wait_for_acknowledgements(senders)
 
 
 def wait_for_acknowledgements(senders: list[Sender], count: int = 25) -> None:

@@ -27,6 +27,8 @@ def running(count: int = 3, now_ms: int = 0) -> Supervision:
     for node_id in range(1, count):
         assert supervision.on_ready(node_id, now_ms) == []
     assert supervision.on_ready(count, now_ms) == [AllReady()]
+    for node_id in range(1, count + 1):
+        assert supervision.on_in_sync(node_id, now_ms) == []
     return supervision
 
 
@@ -188,13 +190,14 @@ def test_a_broker_that_could_not_stop_cleanly_has_the_last_word() -> None:
 # ---- rolling
 
 
-def test_a_rolling_restart_waits_for_each_broker() -> None:
+def test_a_rolling_restart_waits_until_each_broker_has_caught_up() -> None:
     supervision = running()
     for node_id in (1, 2, 3):
-        effects = supervision.on_hang_up(0) if node_id == 1 else supervision.on_ready(node_id - 1, 0)
+        effects = supervision.on_hang_up(0) if node_id == 1 else supervision.on_in_sync(node_id - 1, 0)
         assert without_lines(effects) == [Signal(node_id, SIGTERM)]
         assert supervision.on_exit(node_id, 0, 0) == [Start(node_id)]
-    assert supervision.on_ready(3, 0) == [Tell("info", "was restarted", 3)]
+        assert supervision.on_ready(node_id, 0) == []
+    assert supervision.on_in_sync(3, 0) == [Tell("info", "was restarted", 3)]
     assert supervision.deadline_ms is None
 
 
@@ -203,8 +206,8 @@ def test_a_rolling_restart_waits_for_a_broker_that_fell_over_meanwhile() -> None
     supervision.on_hang_up(0)
     supervision.on_exit(3, -SIGKILL, 0)
     supervision.on_exit(1, 0, 0)
-    assert supervision.on_ready(1, 0) == []
-    assert without_lines(supervision.on_ready(3, 0)) == [Signal(2, SIGTERM)]
+    assert back(supervision, 1) == []
+    assert back(supervision, 3) == [Signal(2, SIGTERM)]
 
 
 def test_a_second_rolling_restart_begins_anew_after_the_present_broker() -> None:
@@ -212,7 +215,7 @@ def test_a_second_rolling_restart_begins_anew_after_the_present_broker() -> None
     assert supervision.on_hang_up(0) == [Signal(1, SIGTERM)]
     assert supervision.on_hang_up(0) == []
     supervision.on_exit(1, 0, 0)
-    assert without_lines(supervision.on_ready(1, 0)) == [Signal(1, SIGTERM)]
+    assert back(supervision, 1) == [Signal(1, SIGTERM)]
 
 
 def test_a_rolling_restart_kills_what_does_not_stop() -> None:
@@ -226,5 +229,11 @@ def test_a_hang_up_while_brokers_start_waits_for_them() -> None:
     supervision = Supervision((1, 2))
     supervision.start(0)
     assert supervision.on_hang_up(0) == []
-    supervision.on_ready(1, 0)
-    assert supervision.on_ready(2, 0) == [AllReady(), Signal(1, SIGTERM)]
+    assert back(supervision, 1) == []
+    assert back(supervision, 2) == [AllReady(), Signal(1, SIGTERM)]
+
+
+def back(supervision: Supervision, node_id: int) -> list[Effect]:
+    """Returns what follows when a broker is ready, and then in sync."""
+    ready = without_lines(supervision.on_ready(node_id, 0))
+    return ready + without_lines(supervision.on_in_sync(node_id, 0))
