@@ -25,7 +25,7 @@ from barnabas.broker.node import Node
 from barnabas.protocol.errors import ErrorCode, InvalidConfig, KafkaError
 from barnabas.protocol.messages import broker_registration
 from barnabas.protocol.types import Uuid, uuid_text
-from barnabas.replication.controller.cluster_control import SUPPORTED_FEATURES
+from barnabas.replication.controller.cluster_control import FEATURES_OF_A_NODE
 from barnabas.replication.controller.quorum_controller import QuorumController
 from barnabas.replication.metadata.image import CLUSTER_METADATA_TOPIC
 from barnabas.storage.log_config import LogConfig
@@ -315,7 +315,7 @@ class BrokerServer:
             listeners=[_endpoint(listener, config) for listener in self.listeners],
             features=[
                 broker_registration.Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-                for name, (lowest, highest) in SUPPORTED_FEATURES.items()
+                for name, (lowest, highest) in FEATURES_OF_A_NODE.items()
             ],
             rack=config.broker_rack,
             log_dirs=_directory_ids(logs),

@@ -24,6 +24,8 @@ JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 
 READY_SECONDS = 60
 NODES = 3
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
+"""The id of every cluster that is made by hand here, so that a broker of the other kind can join it."""
 
 
 class Broker(NamedTuple):
@@ -75,7 +77,7 @@ def barnabas_cluster(folder: Path, settings: dict[str, str], port: int = 0) -> I
     """Starts three brokers, each a process, at this port and the two after it."""
     port = port or free_ports(NODES)
     data_dirs = tuple(folder / "data" / str(node_id) for node_id in range(1, NODES + 1))
-    options = ("--brokers", str(NODES), "--port", str(port))
+    options = ("--brokers", str(NODES), "--port", str(port), "--cluster-id", CLUSTER_ID)
     with barnabas_process(folder, settings, *options) as (bootstrap, process):
         yield Broker(bootstrap, data_dirs, process)
 
@@ -117,7 +119,7 @@ def kafka_process(
     }
     config = folder / "server.properties"
     config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-    options = ("--ignore-formatted", "-t", "MkU3OEVBNTcwNTJENDM2Qk", "-c", str(config), *formatting)
+    options = ("--ignore-formatted", "-t", CLUSTER_ID, "-c", str(config), *formatting)
     formatted = kafka_tool("kafka.tools.StorageTool", "format", *options)
     assert formatted.returncode == 0, formatted.stderr
     logging = folder / "log4j2.properties"
@@ -128,7 +130,7 @@ def kafka_process(
 
 
 @contextmanager
-def kafka_cluster(folder: Path, settings: dict[str, str]) -> Iterator[Broker]:
+def kafka_cluster(folder: Path, settings: dict[str, str], *formatting: str) -> Iterator[Broker]:
     """Starts three Apache Kafkas as one cluster. Its process is that of the first."""
     first = free_ports(NODES)
     ids = range(1, NODES + 1)
@@ -140,7 +142,7 @@ def kafka_cluster(folder: Path, settings: dict[str, str]) -> Iterator[Broker]:
         for node_id in ids:
             (own := folder / str(node_id)).mkdir()
             ports = (first + node_id - 1, first + 9_999 + node_id)
-            node = kafka_process(own, node_id, *ports, settings, "--initial-controllers", voters)
+            node = kafka_process(own, node_id, *ports, settings, "--initial-controllers", voters, *formatting)
             started.append((own, *stack.enter_context(node)))
         for own, process, lines in started:
             wait_for(r"Kafka Server started", lines, process, own / "broker.log")

@@ -12,7 +12,7 @@ from barnabas.protocol.messages.controller_registration import (
     Listener,
 )
 from barnabas.replication.controller.channel import ControllerChannel, own_context
-from barnabas.replication.controller.cluster_control import SUPPORTED_FEATURES
+from barnabas.replication.controller.cluster_control import FEATURES_OF_A_NODE
 from barnabas.replication.quorum.voters import Address
 
 _PLAINTEXT = 0
@@ -31,7 +31,7 @@ def register_controller(
         ],
         features=[
             Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-            for name, (lowest, highest) in SUPPORTED_FEATURES.items()
+            for name, (lowest, highest) in FEATURES_OF_A_NODE.items()
         ],
     )
 

@@ -24,12 +24,10 @@ from barnabas.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from barnabas.replication.controller.cluster_control import SUPPORTED_FEATURES
+from barnabas.replication.controller.cluster_control import FEATURES_OF_A_NODE
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _LOWEST_IS_0_SINCE = 4
-_KRAFT_VERSIONS = ("kraft.version", (0, 1))
-"""1: the log says who votes (KIP-853). It is a feature of the quorum, not of the brokers."""
 
 SERVED = {
     listener_type: [
@@ -57,7 +55,7 @@ def handle(node: Node, request: ApiVersionsRequest, context: RequestContext) -> 
         api_keys=SERVED[context.listener_type],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
-            for name, (lowest, highest) in (*SUPPORTED_FEATURES.items(), _KRAFT_VERSIONS)
+            for name, (lowest, highest) in FEATURES_OF_A_NODE.items()
             if lowest > 0 or context.api_version >= _LOWEST_IS_0_SINCE
         ],
         finalized_features_epoch=image.end_offset - 1,

@@ -23,6 +23,9 @@ SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {
     GROUP_VERSION: (0, GROUP_VERSION_LEVEL),
     ELR_VERSION: (0, ELR_VERSION_LEVEL),
 }
+FEATURES_OF_A_NODE: Mapping[str, tuple[int, int]] = {**SUPPORTED_FEATURES, "kraft.version": (0, 1)}
+"""The same, and what the quorum uses: at 1 the log says who votes (KIP-853). No record of the cluster raises it, but
+Apache Kafka's controllers take no broker that does not name it."""
 
 
 def bootstrap_records() -> list[FeatureLevelRecord]:

@@ -64,6 +64,15 @@ def test_features_are_told_since_version_3(client: RawClient) -> None:
     assert all(lowest > 0 for lowest, _ in lowest_versions(client, 3)), "version 3 cannot read a lowest version of 0"
 
 
+def test_a_broker_registers_with_the_features_that_it_tells(broker: Broker, client: RawClient) -> None:
+    """Apache Kafka's controllers refuse one that leaves out the quorum's own."""
+    told = {
+        feature.name: (feature.min_version, feature.max_version) for feature in client.call(NAMED, 4).supported_features
+    }
+    (registered,) = broker._server.node.image.brokers.values()
+    assert registered.features == told
+
+
 def lowest_versions(client: RawClient, version: int) -> list[tuple[int, int]]:
     features = client.call(NAMED, version).supported_features
     return [(feature.min_version, feature.max_version) for feature in features]
