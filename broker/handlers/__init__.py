@@ -187,6 +187,12 @@ HANDLERS = {
         listeners=EVERYWHERE,
         authorize=(ALTER_CONFIGS_CLUSTER, ALTER_CONFIGS_TOPIC, ALTER_CONFIGS_GROUP),
     ),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: Handler(
+        "alter_replica_log_dirs",
+        range(1, 3),
+        flexible_since=2,
+        authorize=(ALTER_CLUSTER,),
+    ),
     ApiKey.DESCRIBE_LOG_DIRS: Handler(
         "describe_log_dirs",
         range(1, 6),

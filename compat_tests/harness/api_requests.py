@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from compat_tests.differential.batches import Batch
 
 NONE, UNKNOWN_TOPIC, UNKNOWN_MEMBER, SECURITY_DISABLED, GROUP_NOT_FOUND, MEMBER_ID_REQUIRED = 0, 3, 25, 54, 69, 79
+LOG_DIR_NOT_FOUND = 57
 ELECTION_NOT_NEEDED, NO_REASSIGNMENT_IN_PROGRESS, BROKER_ID_NOT_REGISTERED, INCONSISTENT_CLUSTER_ID = 84, 85, 102, 104
 TOPIC_RESOURCE = 2
 ANY_ACL = {"ResourceTypeFilter": 1, "PatternTypeFilter": 1, "Operation": 1, "PermissionType": 1}
@@ -128,6 +129,10 @@ def create_partitions(place: Place, version: int) -> dict[str, Any]:
     return {"Topics": [topic], "TimeoutMs": 10_000, "ValidateOnly": True}
 
 
+def alter_replica_log_dirs(place: Place, version: int) -> dict[str, Any]:
+    return {"Dirs": [{"Path": "/no/such/dir", "Topics": [{"Name": place.topic, "Partitions": [0]}]}]}
+
+
 def consumer_group_heartbeat(place: Place, version: int) -> dict[str, Any]:
     return {
         "GroupId": f"{place.group}-heartbeat-{version}",
@@ -193,6 +198,7 @@ REQUESTS = {
     "DeleteAcls": Asked(lambda place, _: {"Filters": [ANY_ACL]}, frozenset({SECURITY_DISABLED})),
     "DescribeConfigs": Asked(describe_configs),
     "AlterConfigs": Asked(alter_configs),
+    "AlterReplicaLogDirs": Asked(alter_replica_log_dirs, frozenset({LOG_DIR_NOT_FOUND})),
     "DescribeLogDirs": Asked(lambda place, _: {"Topics": [{"Topic": place.topic, "Partitions": [0]}]}),
     "CreatePartitions": Asked(create_partitions),
     "DeleteGroups": Asked(lambda place, _: {"GroupsNames": ["nobody"]}, frozenset({GROUP_NOT_FOUND})),

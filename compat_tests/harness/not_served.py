@@ -41,11 +41,6 @@ NOT_SERVED = (
     ),
     NotServed("Client quotas", "not served yet: there are none", ("AlterClientQuotas",)),
     NotServed(
-        "Moves between log dirs",
-        "not served yet: a replica stays in the log dir in which it was created",
-        ("AlterReplicaLogDirs",),
-    ),
-    NotServed(
         "Client telemetry",
         "not served, nor by a Kafka without a plugin that receives it: clients would send it unasked",
         ("GetTelemetrySubscriptions", "PushTelemetry"),
