@@ -120,13 +120,16 @@ def _without(listeners: str, names: str) -> str:
     return ",".join(entry for entry in entries if entry.partition("://")[0].upper() not in dropped)
 
 
-def default_replication(_brokers: int) -> dict[str, str]:
-    """Returns the replication factors of those who name none. They are 1 as long as partitions are not replicated, and
-    will be three, or the number of brokers if there are fewer."""
-    factor = "1"
+def default_replication(brokers: int) -> dict[str, str]:
+    """Returns what those get who say nothing about replicas: three of everything, or as many as there are brokers. From
+    three brokers on, a record is acknowledged once two have it, and any one of them may be missing."""
+    factor, min_isr = str(min(3, brokers)), "2" if brokers >= 3 else "1"
     return {
         "default.replication.factor": factor,
         "offsets.topic.replication.factor": factor,
+        "transaction.state.log.replication.factor": factor,
+        "transaction.state.log.min.isr": min_isr,
+        "min.insync.replicas": min_isr,
     }
 
 

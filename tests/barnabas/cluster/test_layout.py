@@ -87,6 +87,18 @@ def test_each_broker_has_properties_of_its_own() -> None:
     }
 
 
+@pytest.mark.parametrize(("brokers", "factor", "min_isr"), [(1, "1", "1"), (2, "2", "1"), (3, "3", "2"), (5, "3", "2")])
+def test_who_says_nothing_has_as_many_replicas_as_survive_the_loss_of_one(
+    brokers: int, factor: str, min_isr: str
+) -> None:
+    ports = {node_id: 9091 + node_id for node_id in range(1, brokers + 1)}
+    layout = ClusterLayout({"listeners": "PLAINTEXT://:9092"}, "./data", brokers, Ports(ports, {1: 19092}))
+    properties = layout.properties_of(1)
+    factors = [value for key, value in properties.items() if key.endswith("replication.factor")]
+    assert (factors, properties["min.insync.replicas"]) == ([factor] * 3, min_isr)
+    assert properties["transaction.state.log.min.isr"] == min_isr
+
+
 def test_a_broker_that_does_not_vote_has_no_listener_for_controllers() -> None:
     properties = LAYOUT.properties_of(3)
     assert properties["process.roles"] == "broker"
