@@ -40,6 +40,12 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.fixture
+def unreplicated() -> Iterator[Cluster]:
+    with Cluster({"orders": 6}, config={"default.replication.factor": "1"}) as cluster:
+        yield cluster
+
+
 def others(cluster: Cluster, node_id: int) -> list[ClusterNode]:
     return [node for node in cluster if node.node_id != node_id]
 
@@ -206,7 +212,8 @@ def test_a_node_that_was_killed_resets_its_connections_and_refuses_new_ones(clus
         cluster[2].kill()
 
 
-def test_a_node_is_killed_and_started_again_and_again_and_keeps_what_it_had(cluster: Cluster) -> None:
+def test_a_node_is_killed_and_started_again_and_again_and_keeps_what_it_had(unreplicated: Cluster) -> None:
+    cluster = unreplicated
     for node_id in (1, 2, 3, cluster.controller, cluster.controller):
         partition = led_by(cluster, node_id)
         assert produce(cluster, partition) == 0
@@ -276,7 +283,8 @@ def active(cluster: Cluster) -> set[int]:
     return {broker.broker_id for broker in cluster._nodes.image.active_brokers}
 
 
-def test_clients_are_told_no_more_of_a_node_that_died_also_of_the_controller(cluster: Cluster) -> None:
+def test_clients_are_told_no_more_of_a_node_that_died_also_of_the_controller(unreplicated: Cluster) -> None:
+    cluster = unreplicated
     dead = cluster.controller
     partition = led_by(cluster, dead)
     cluster[dead].kill()
@@ -328,7 +336,15 @@ def test_sides_are_of_nodes_that_exist_each_on_one_of_them(cluster: Cluster) -> 
 # ---- leaders and time
 
 
-def test_a_leader_moves_to_nodes_with_a_replica_only(cluster: Cluster) -> None:
+def test_a_leader_moves_between_replicas(cluster: Cluster) -> None:
+    for node in cluster:
+        cluster.move_leader("orders", 0, to=node.node_id)
+        assert cluster.leader("orders", 0) == node.node_id
+        assert produce(cluster, 0) == 0
+
+
+def test_a_leader_moves_to_nodes_with_a_replica_only(unreplicated: Cluster) -> None:
+    cluster = unreplicated
     leader = cluster.leader("orders", 0)
     assert leader is not None
     cluster.move_leader("orders", 0, to=leader)

@@ -3,14 +3,19 @@
 import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
-from typing import Self
+from typing import Any, Self
 
 from barnabas.base.environment import Report
 from barnabas.base.promise import Promise
 from barnabas.broker.system.descriptors import open_files_max
 from barnabas.broker.system.entropy import Entropy
 from barnabas.cluster.formatting import Formatter
-from barnabas.protocol.messages.create_topics import CreateTopicsResponse
+from barnabas.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from barnabas.replication.controller.channel import own_context
 from barnabas.testing.broker import Broker, check_created, create_topics_request
 from barnabas.testing.files import UnsyncedFiles
@@ -116,15 +121,8 @@ class Cluster(Broker):
         every node that is not cut off knows them."""
         if not topics:
             return
-        nodes, request = self._nodes, create_topics_request(topics, config or {})
-
-        def create() -> Promise[CreateTopicsResponse]:
-            node = next((node for node in nodes.moving if nodes.can_elect(node)), None)
-            if node is None or node.process is None:
-                raise RuntimeError("no majority of the controllers is up and connected: nothing can be decided")
-            return node.process.server.node.controller.submit(request, own_context(request))
-
-        check_created(nodes.runtime.ask(create, "no controller answered"))
+        nodes = self._nodes
+        check_created(self._ask_controller(create_topics_request(topics, config or {})))
 
         def is_known() -> bool:
             images = [node.process.image for node in nodes.moving if nodes.can_elect(node) and node.process is not None]
@@ -132,22 +130,45 @@ class Cluster(Broker):
 
         nodes.runtime.wait_until(is_known, "not every node heard of the topics")
 
+    def _ask_controller(self, request: Any) -> Any:
+        """Returns the response of the active controller."""
+        nodes = self._nodes
+
+        def ask() -> Promise[Any]:
+            node = next((node for node in nodes.moving if nodes.can_elect(node)), None)
+            if node is None or node.process is None:
+                raise RuntimeError("no majority of the controllers is up and connected: nothing can be decided")
+            return node.process.server.node.controller.submit(request, own_context(request))
+
+        return nodes.runtime.ask(ask, "no controller answered")
+
     def leader(self, topic: str, partition: int) -> int | None:
         """Returns the node that leads a partition; None if none does."""
         found = self._nodes.runtime.call(lambda: self._nodes.partition(topic, partition))
         return found.leader if found.leader >= 0 else None
 
     def move_leader(self, topic: str, partition: int, to: int) -> None:
-        """Makes the node `to` the leader of a partition. Raises ValueError if it has no replica of it: then it cannot
-        lead."""
-        found = self._nodes.runtime.call(lambda: self._nodes.partition(topic, partition))
+        """Makes the node `to` the leader of a partition, and its preferred one. Raises ValueError if it has no replica
+        of it, and RuntimeError if its replica is not in sync: then it cannot lead."""
+        nodes = self._nodes
+        found = nodes.runtime.call(lambda: nodes.partition(topic, partition))
         if found.leader == to:
             return
         if to not in found.replicas:
-            replicas = ", ".join(map(str, found.replicas))
-            raise ValueError(f"node {to} has no replica of {topic}-{partition}: only {replicas} can lead it")
-        raise RuntimeError(
-            f"node {to} cannot lead {topic}-{partition} now: leaders do not move between replicas so far"
+            known = ", ".join(map(str, found.replicas))
+            raise ValueError(f"node {to} has no replica of {topic}-{partition}: only {known} can lead it")
+        if to not in found.isr:
+            raise RuntimeError(f"node {to} cannot lead {topic}-{partition} now: its replica is not in sync")
+        replicas = [to, *(replica for replica in found.replicas if replica != to)]
+        moved = [ReassignablePartition(partition_index=partition, replicas=replicas)]
+        self._ask_controller(
+            AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=topic, partitions=moved)])
+        )
+        self._ask_controller(
+            ElectLeadersRequest(topic_partitions=[TopicPartitions(topic=topic, partitions=[partition])])
+        )
+        nodes.runtime.wait_until(
+            lambda: nodes.partition(topic, partition).leader == to, f"node {to} does not lead {topic}-{partition}"
         )
 
     # ---- the cluster as a whole
