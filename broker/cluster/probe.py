@@ -11,6 +11,7 @@ Rules:
 
 from collections.abc import Callable
 from enum import Enum, auto
+from functools import partial
 
 from barnabas.base.environment import Environment
 from barnabas.base.network import READ, WRITE, Address, Transport
@@ -53,21 +54,21 @@ class Probe:
         if self._has_ended:
             return
         try:
-            self._transport = self._environment.network.connect(self._address)
+            transport = self._transport = self._environment.network.connect(self._address)
         except OSError as error:
             self._clock.call_soon(self._broke, error)
             return
-        self._transport.watch(READ | WRITE, self._on_event)
+        transport.watch(READ | WRITE, partial(self._on_event, transport))
 
-    def _on_event(self, events: int) -> None:
-        if self._transport is None:
-            return  # the probe ended in this turn, after the event
+    def _on_event(self, transport: Transport, events: int) -> None:
+        if transport is not self._transport:
+            return  # it was closed in this turn, after the event
         try:
             if events & WRITE:
-                ask_for_a_sign(self._transport)
+                ask_for_a_sign(transport)
                 self._is_accepted = True
-                self._transport.watch(READ, self._on_event)
-            elif self._transport.receive_into(memoryview(bytearray(1))):
+                transport.watch(READ, partial(self._on_event, transport))
+            elif transport.receive_into(memoryview(bytearray(1))):
                 self._end(Outcome.UNCLEAR)
             else:
                 self._broke(ConnectionResetError())

@@ -14,6 +14,7 @@ Rules:
 """
 
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from barnabas.base.environment import Environment, Timer
@@ -169,20 +170,21 @@ class _Watch:
     def _connect(self) -> None:
         self._timer = None
         try:
-            self._transport = self._network.connect(self._peer.address)
+            transport = self._transport = self._network.connect(self._peer.address)
         except OSError as error:
             self._timer = self._clock.call_later(0, self._ended, error)
             return
         self._timer = self._clock.call_later(_CONNECTING_MS, self._ended, TimeoutError())
-        self._transport.watch(READ | WRITE, self._on_event)
+        transport.watch(READ | WRITE, partial(self._on_event, transport))
 
-    def _on_event(self, events: int) -> None:
-        assert self._transport is not None
+    def _on_event(self, transport: Transport, events: int) -> None:
+        if transport is not self._transport:
+            return  # it was dropped in this turn, after the event
         try:
             if events & WRITE:
-                ask_for_a_sign(self._transport, self._client_id)
-                self._transport.watch(READ, self._on_event)
-            elif self._transport.receive_into(self._answer):
+                ask_for_a_sign(transport, self._client_id)
+                transport.watch(READ, partial(self._on_event, transport))
+            elif transport.receive_into(self._answer):
                 self._stands()
             else:
                 self._ended(ConnectionResetError())

@@ -9,7 +9,7 @@ import signal
 import sys
 
 from barnabas.broker.system.report import TextReport
-from barnabas.cluster.channel import FAILED, LEAVE, LEFT, READY, Channel
+from barnabas.cluster.channel import FAILED, IN_SYNC, LEAVE, LEFT, READY, Channel
 from barnabas.cluster.supervisor import Supervisor
 
 BEHAVIOURS = dict(word.split("=") for word in sys.argv[2:])
@@ -38,6 +38,7 @@ def run_child(node_id: int, channel: Channel) -> int:
         leave_an_orphan(os.getppid())
     say("started", node_id, os.getpid(), sockets())
     channel.send(READY)
+    channel.send(IN_SYNC)
     try:
         return serve(node_id, channel, leaves=behaviour != "stubborn")
     finally:
