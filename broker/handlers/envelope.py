@@ -20,10 +20,11 @@ from barnabas.protocol.frame import SIZE_BYTES, decode_request_header, encode_re
 from barnabas.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from barnabas.protocol.schema import decode_from
 
-_FORWARDED = frozenset(
+FORWARDED = frozenset(
     (
         ApiKey.ADD_RAFT_VOTER,
         ApiKey.ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         ApiKey.CREATE_ACLS,
         ApiKey.CREATE_PARTITIONS,
         ApiKey.CREATE_TOPICS,
@@ -49,9 +50,9 @@ def handle(
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     frame = memoryview(bytes(request.request_data))
     header, position = decode_request_header(
-        frame, {int(api_key): HANDLERS[api_key].flexible_since for api_key in _FORWARDED if api_key in HANDLERS}
+        frame, {int(api_key): HANDLERS[api_key].flexible_since for api_key in FORWARDED if api_key in HANDLERS}
     )
-    handler = HANDLERS.get(ApiKey(header.api_key)) if header.api_key in _FORWARDED else None
+    handler = HANDLERS.get(ApiKey(header.api_key)) if header.api_key in FORWARDED else None
     if handler is None or header.api_version not in handler.request.__versions__:
         return EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     inner, _ = decode_from(handler.request, header.api_version, frame, position)

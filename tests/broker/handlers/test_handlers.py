@@ -1,5 +1,6 @@
 """The table of handlers says where each API answers and what it takes to be allowed to call it."""
 
+import inspect
 from collections.abc import Iterator
 
 import pytest
@@ -11,7 +12,8 @@ from barnabas.broker.authorization import (
     AclResource,
 )
 from barnabas.broker.dispatch import Dispatcher
-from barnabas.broker.handlers import HANDLERS, Handler
+from barnabas.broker.handlers import EVERYWHERE, HANDLERS, Handler
+from barnabas.broker.handlers.envelope import FORWARDED
 from barnabas.broker.network.session import ListenerType, Session
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ProtocolError
@@ -44,6 +46,12 @@ def test_every_api_but_one_needs_a_permission(api_key: ApiKey, handler: Handler)
     for operation, resource in handler.authorize:
         if resource in allowed:
             assert allowed[resource] & 1 << operation, "an operation that the resource does not have"
+
+
+@ROWS
+def test_what_a_broker_hands_on_for_its_clients_is_taken_from_an_envelope(api_key: ApiKey, handler: Handler) -> None:
+    if handler.listeners == EVERYWHERE and "context.for_controller" in inspect.getsource(handler.handle):
+        assert api_key in FORWARDED
 
 
 def test_all_operations_are_the_bits_that_kafka_answers() -> None:
