@@ -10,9 +10,14 @@ T = TypeVar("T")
 TIMEOUT_S = 30
 
 
-def call_and_wait(post: Callable[[Callable[[], None]], None], ask: Callable[[], Promise[T]], what: str) -> T:
+def call_and_wait(
+    post: Callable[[Callable[[], None]], None],
+    ask: Callable[[], Promise[T]],
+    what: str,
+    timeout_s: float = TIMEOUT_S,
+) -> T:
     """Calls `ask` on the other thread, by way of `post`, and waits for its promise. Returns the value, or raises the
-    error; after TIMEOUT_S, a TimeoutError that says `what` did not happen."""
+    error; after the timeout, a TimeoutError that says `what` did not happen."""
     answered = threading.Event()
     asked: list[Promise[T]] = []
 
@@ -25,9 +30,9 @@ def call_and_wait(post: Callable[[Callable[[], None]], None], ask: Callable[[], 
         promise.when_done(lambda _: answered.set())
 
     post(call)
-    if not answered.wait(TIMEOUT_S):
+    if not answered.wait(timeout_s):
         post(lambda: asked[0].abandon())
-        raise TimeoutError(f"{what} within {TIMEOUT_S} s")
+        raise TimeoutError(f"{what} within {timeout_s:g} s")
     (promise,) = asked
     if promise.error is not None:
         raise promise.error

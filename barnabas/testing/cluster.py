@@ -18,6 +18,7 @@ from barnabas.protocol.messages.alter_partition_reassignments import (
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from barnabas.replication.controller.channel import own_context
 from barnabas.testing.broker import Broker, check_created, create_topics_request
+from barnabas.testing.calls import TIMEOUT_S
 from barnabas.testing.files import UnsyncedFiles
 from barnabas.testing.network import Hub
 from barnabas.testing.node import ClusterNode
@@ -170,6 +171,19 @@ class Cluster(Broker):
         nodes.runtime.wait_until(
             lambda: nodes.partition(topic, partition).leader == to, f"node {to} does not lead {topic}-{partition}"
         )
+
+    def wait_in_sync(self, timeout: float = TIMEOUT_S) -> None:
+        """Returns when every replica of every partition is in sync. Raises TimeoutError, which names the partitions
+        that have one that is not, after so many seconds."""
+        nodes = self._nodes
+        try:
+            nodes.runtime.wait_until(lambda: not nodes.out_of_sync, "not every replica was in sync", timeout)
+        except TimeoutError as error:
+            missing = nodes.runtime.call(lambda: nodes.out_of_sync)
+            names = ", ".join(
+                f"{name} (without {', '.join(map(str, sorted(missing[name])))})" for name in sorted(missing)
+            )
+            raise TimeoutError(f"{error}: {names}") from None
 
     # ---- the cluster as a whole
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.types import TopicPartition
 from barnabas.replication.metadata.image import MetadataImage, PartitionImage
 from barnabas.testing.node import ClusterNode
 from barnabas.testing.runtime import Runtime
@@ -56,6 +57,18 @@ class Nodes:
         if not found:
             raise RuntimeError("no node of the cluster moves")
         return max(found, key=lambda image: image.end_offset)
+
+    @property
+    def out_of_sync(self) -> dict[TopicPartition, set[int]]:
+        """Returns the replicas that are not in sync, by partition. Those of a node that does not move are not, even if
+        the others have not noticed so far."""
+        moving = {node.node_id for node in self.moving}
+        return {
+            TopicPartition(topic.name, index): missing
+            for topic in self.image.topics.values()
+            for index, partition in enumerate(topic.partitions)
+            if (missing := {*partition.replicas} - ({*partition.isr} & moving))
+        }
 
     def partition(self, topic: str, partition: int) -> PartitionImage:
         found = self.image.topic(topic)

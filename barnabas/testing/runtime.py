@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from barnabas.base.environment import Report, report_bug
 from barnabas.base.promise import Promise, resolved
-from barnabas.testing.calls import call_and_wait
+from barnabas.testing.calls import TIMEOUT_S, call_and_wait
 from barnabas.testing.loops import Loops
 from barnabas.testing.movable_time import MovableTime
 from barnabas.testing.network import Hub
@@ -40,17 +40,17 @@ class Runtime:
 
     # ---- calls from the test's thread
 
-    def ask(self, ask: Callable[[], Promise[T]], what: str) -> T:
+    def ask(self, ask: Callable[[], Promise[T]], what: str, timeout_s: float = TIMEOUT_S) -> T:
         """Calls on the nodes' thread, and waits for the promise."""
-        return call_and_wait(self.loops.call_from_thread, ask, what)
+        return call_and_wait(self.loops.call_from_thread, ask, what, timeout_s)
 
     def call(self, function: Callable[[], T]) -> T:
         """Calls on the nodes' thread; returns what the function returns."""
         return self.ask(lambda: resolved(function()), "the thread of the cluster did not answer")
 
-    def wait_until(self, is_so: Callable[[], bool], what: str) -> None:
+    def wait_until(self, is_so: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S) -> None:
         """Returns when `is_so`, which is called on the nodes' thread after each of its turns, has returned True."""
-        self.ask(lambda: self.loops.until(is_so), what)
+        self.ask(lambda: self.loops.until(is_so), what, timeout_s)
 
     def advance(self, seconds: float) -> None:
         """Moves the clocks of all nodes. They move in steps, and between them the nodes hear from each other: otherwise

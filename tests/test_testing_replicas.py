@@ -1,0 +1,165 @@
+"""Replicas in a cluster for tests: what is acknowledged survives whatever a test does to one node of three."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from barnabas.protocol.errors import ErrorCode
+from barnabas.testing import Cluster
+from tests.broker.wire import RawClient, good, values_of
+
+WITHIN_S = 60
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster({"orders": 3}) as cluster:
+        cluster.wait_in_sync()
+        yield cluster
+
+
+def leader_of(cluster: Cluster, partition: int = 0) -> int:
+    leader = cluster.leader("orders", partition)
+    assert leader is not None
+    return leader
+
+
+def another_than(node_id: int) -> int:
+    return node_id % 3 + 1
+
+
+def produce(cluster: Cluster, node_id: int, *, acks: int = -1, timeout_ms: int = 30_000) -> int:
+    with RawClient(cluster[node_id].port) as client:
+        return client.produce("orders", good(), acks=acks, timeout_ms=timeout_ms).error_code
+
+
+class Producing:
+    """An idempotent producer with acks=all that does not stop; it remembers what was acknowledged."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.acknowledged: list[int] = []
+        self.errors: list[str] = []
+        self._more = threading.Event()
+        self._stop = threading.Event()
+        self._producer = Producer(
+            {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "linger.ms": 0}
+        )
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stop.is_set():
+            self._producer.produce("orders", b"%d" % number, partition=0, on_delivery=self._delivered)
+            number += 1
+            self._producer.poll(0.002)
+        assert self._producer.flush(WITHIN_S) == 0
+
+    def _delivered(self, error: object, message: object) -> None:
+        if error is not None:
+            self.errors.append(str(error))
+        else:
+            self.acknowledged.append(int(message.value()))  # type: ignore[attr-defined]
+            self._more.set()
+
+    def wait_for_more(self) -> None:
+        """Returns when a record is acknowledged from now on."""
+        self._more.clear()
+        assert self._more.wait(WITHIN_S), "nothing was acknowledged"
+
+    def finish(self) -> None:
+        self._stop.set()
+        self._thread.join(WITHIN_S)
+
+
+def stored(cluster: Cluster, count: int) -> list[int]:
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "nobody"})
+    consumer.assign([TopicPartition("orders", 0, 0)])
+    found: list[int] = []
+    while len(found) < count:
+        messages = consumer.consume(min(1000, count - len(found)), WITHIN_S)
+        assert messages, f"{len(found)} of {count} records were there"
+        found += [int(message.value()) for message in messages]
+    consumer.close()
+    return found
+
+
+# ---- who leads
+
+
+def test_a_leader_moves_to_any_replica_in_sync(cluster: Cluster) -> None:
+    for _ in range(3):
+        to = another_than(leader_of(cluster))
+        cluster.move_leader("orders", 0, to=to)
+        assert leader_of(cluster) == to
+        assert produce(cluster, to) == ErrorCode.NONE
+        cluster.move_leader("orders", 0, to=to)  # it leads already
+
+
+def test_a_leader_moves_to_nobody_else(cluster: Cluster) -> None:
+    with pytest.raises(ValueError, match="node 7 has no replica of orders-0: only"):
+        cluster.move_leader("orders", 0, to=7)
+    dead = another_than(leader_of(cluster))
+    cluster[dead].kill()
+    nodes = cluster._nodes
+    nodes.runtime.wait_until(lambda: dead not in nodes.partition("orders", 0).isr, "it stayed in sync")
+    with pytest.raises(RuntimeError, match=f"node {dead} cannot lead orders-0 now"):
+        cluster.move_leader("orders", 0, to=dead)
+
+
+# ---- who is in sync
+
+
+def test_a_wait_for_replicas_that_cannot_come_names_the_partitions(cluster: Cluster) -> None:
+    dead = another_than(leader_of(cluster))
+    cluster[dead].kill()
+    with pytest.raises(TimeoutError, match=rf"within 0.2 s: orders-0 \(without {dead}\), orders-1"):
+        cluster.wait_in_sync(timeout=0.2)
+    cluster[dead].start()
+    cluster.wait_in_sync()
+
+
+# ---- what is acknowledged
+
+
+def test_a_leader_is_killed_and_producing_goes_on_and_nothing_is_lost(cluster: Cluster) -> None:
+    producing = Producing(cluster)
+    for _ in range(2):
+        producing.wait_for_more()
+        killed = leader_of(cluster)
+        cluster[killed].kill()
+        producing.wait_for_more()
+        cluster[killed].start()
+        cluster.wait_in_sync()
+    producing.finish()
+    assert producing.errors == []
+    assert stored(cluster, len(producing.acknowledged)) == sorted(producing.acknowledged)
+
+
+def test_a_follower_that_is_paused_holds_up_nobody_for_longer_than_its_session(cluster: Cluster) -> None:
+    leader = leader_of(cluster)
+    follower = next(node for node in cluster if node.node_id not in (leader, cluster.controller))
+    follower.pause()
+    assert produce(cluster, leader, acks=1) == ErrorCode.NONE
+    cluster.advance(10)
+    assert produce(cluster, leader_of(cluster)) == ErrorCode.NONE
+    follower.resume()
+    cluster.wait_in_sync()
+
+
+def test_a_leader_that_is_cut_off_acknowledges_nothing_and_loses_what_it_had_alone(cluster: Cluster) -> None:
+    cut_off = leader_of(cluster)
+    cluster.partition({cut_off}, {1, 2, 3} - {cut_off})
+    late = produce(cluster, cut_off, timeout_ms=200)
+    assert late in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    cluster.advance(20)  # a controller is elected, if it was that as well, and its session ends; two others go on
+    leader = leader_of(cluster)
+    assert leader != cut_off
+    assert produce(cluster, leader) == ErrorCode.NONE
+    cluster.heal()
+    cluster.wait_in_sync()
+    cluster.move_leader("orders", 0, to=cut_off)
+    with RawClient(cluster[cut_off].port) as client:
+        assert len(values_of(client.fetch("orders"))) == 3, "what only it had was never acknowledged"
