@@ -16,7 +16,7 @@ from barnabas.options import Command, Failure, UsageError, nearest  # noqa: E402
 COMMANDS = {
     "start": "start a broker, or a cluster of them",
     "format": "prepare the directories of a node of a cluster",
-    "cluster": "show the nodes of a cluster, its quorum, and who leads what",
+    "cluster": "show the state of a cluster, move leaders and replicas, drain brokers",
     "topics": "create, list, describe, alter and delete topics",
     "produce": "send lines from stdin to a topic",
     "consume": "print the records of a topic",
@@ -65,19 +65,18 @@ def _find(words: list[str]) -> tuple[Command | None, list[str]]:
     if group not in COMMANDS:
         raise UsageError(f"there is no command {group!r}{nearest(group, COMMANDS)}")
     commands = _commands_of(group)
-    if group in commands:
-        return commands[group], rest
-    if not rest or rest[0] in ("-h", "--help"):
-        _print(
-            _overview(
-                f"{group} <command>", COMMANDS[group][:1].upper() + COMMANDS[group][1:] + ".", _summaries(commands)
-            )
-        )
-        return None, []
-    if (command := commands.get(f"{group} {rest[0]}")) is None:
-        known = [name.split()[1] for name in commands]
-        raise UsageError(f"{rest[0]!r} is not a command{nearest(rest[0], known)}: use {', '.join(known)}")
-    return command, rest[1:]
+    name = group
+    while name not in commands:
+        inside = {command: each for command, each in commands.items() if command.startswith(f"{name} ")}
+        if not rest or rest[0] in ("-h", "--help"):
+            title = COMMANDS[group] if name == group else f"what `barnabas {name}` can do"
+            _print(_overview(f"{name} <command>", title[:1].upper() + title[1:] + ".", _summaries(inside, name)))
+            return None, []
+        known = list(dict.fromkeys(command.removeprefix(f"{name} ").split()[0] for command in inside))
+        if rest[0] not in known:
+            raise UsageError(f"{rest[0]!r} is not a command{nearest(rest[0], known)}: use {', '.join(known)}")
+        name, rest = f"{name} {rest[0]}", rest[1:]
+    return commands[name], rest
 
 
 def _commands_of(group: str) -> dict[str, Command]:
@@ -87,8 +86,8 @@ def _commands_of(group: str) -> dict[str, Command]:
     return {command.name: command for command in commands}
 
 
-def _summaries(commands: dict[str, Command]) -> dict[str, str]:
-    return {name.split()[1]: command.summary for name, command in commands.items()}
+def _summaries(commands: dict[str, Command], prefix: str) -> dict[str, str]:
+    return {name.removeprefix(f"{prefix} "): command.summary for name, command in commands.items()}
 
 
 def _overview(usage: str, title: str, summaries: dict[str, str]) -> str:

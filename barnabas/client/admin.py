@@ -119,9 +119,10 @@ def _connection_for(client: Client, resource: Resource) -> Connection:
 
 
 def describe_configs(
-    client: Client, resources: Sequence[Resource], *, documentation: bool = False
+    client: Client, resources: Sequence[Resource], *, keys: Sequence[str] | None = None, documentation: bool = False
 ) -> dict[Resource, list[ConfigEntry]]:
-    """Returns the configurations of resources that one connection can answer for: any topics, or one broker."""
+    """Returns the configurations of resources that one connection can answer for: any topics, or one broker. `keys`
+    are those to return, if not all."""
     from barnabas.protocol.messages.describe_configs import (
         DescribeConfigsRequest,
         DescribeConfigsResource,
@@ -129,7 +130,7 @@ def describe_configs(
     )
 
     wanted = [
-        DescribeConfigsResource(resource_type=resource.type, resource_name=resource.name, configuration_keys=None)
+        DescribeConfigsResource(resource_type=resource.type, resource_name=resource.name, configuration_keys=keys)
         for resource in resources
     ]
     request = DescribeConfigsRequest(resources=wanted, include_documentation=documentation)

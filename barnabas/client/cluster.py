@@ -7,7 +7,7 @@ from barnabas.base.network import Address
 from barnabas.client.errors import error_of
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.metadata import MetadataResponse
-from barnabas.protocol.types import Uuid
+from barnabas.protocol.types import TopicPartition, Uuid
 
 
 class Partition(NamedTuple):
@@ -35,6 +35,15 @@ class Cluster(NamedTuple):
     topics: dict[str, Topic]
     errors: dict[str, ErrorCode]
     """Why topics that were asked for are not in `topics`, by name."""
+
+
+def partitions_of(cluster: Cluster) -> dict[TopicPartition, Partition]:
+    """Returns all partitions, by name and in order."""
+    return {
+        TopicPartition(name, partition.partition_index): partition
+        for name, topic in sorted(cluster.topics.items())
+        for partition in topic.partitions
+    }
 
 
 def by_leader(partitions: Iterable[Partition]) -> dict[int, list[Partition]]:

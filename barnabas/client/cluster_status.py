@@ -1,13 +1,17 @@
-"""The state of a cluster: its nodes, the quorum of its controllers, and who leads what."""
+"""The state of a cluster: its nodes, the quorum of its controllers, who leads what, and how far replicas are."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from barnabas.base.network import Address
+from barnabas.client.admin import Resource, describe_configs
 from barnabas.client.client import Client
-from barnabas.client.cluster import Cluster
+from barnabas.client.cluster import Partition, partitions_of
 from barnabas.client.errors import check
+from barnabas.client.replicas.eligible import eligible_leaders
+from barnabas.client.replicas.log_ends import LogEnds, lags, log_ends
+from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from barnabas.protocol.messages.describe_quorum import (
@@ -19,6 +23,7 @@ from barnabas.protocol.messages.describe_quorum import (
 )
 from barnabas.protocol.types import TopicPartition
 
+Partitions = Mapping[TopicPartition, Partition]
 _METADATA_TOPIC = "__cluster_metadata"
 
 
@@ -52,6 +57,25 @@ class NodeStatus(NamedTuple):
     """The partitions that it leads."""
     replicas: int
     """The partitions that it has a replica of."""
+    lag: int | None = None
+    """How many records its replicas are behind their leaders, together; None if it was not asked."""
+
+
+class PartitionTrouble(NamedTuple):
+    """A partition that lacks a leader, or a replica that is in sync."""
+
+    name: TopicPartition
+    partition: Partition
+    min_in_sync: int
+    """How many replicas must be in sync before anything is acknowledged to acks=all."""
+    eligible: tuple[int, ...]
+    """Those that may lead although they are not in sync (KIP-966)."""
+    lags: dict[int, int | None]
+    """How many records each follower is behind the leader; None where nobody knows."""
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        return len(self.partition.isr) < self.min_in_sync
 
 
 class ClusterStatus(NamedTuple):
@@ -62,8 +86,19 @@ class ClusterStatus(NamedTuple):
     quorum: Quorum | None
     why_no_quorum: str
     partitions: int
-    leaderless: list[TopicPartition]
-    under_replicated: list[TopicPartition]
+    troubles: list[PartitionTrouble]
+
+    @property
+    def leaderless(self) -> list[TopicPartition]:
+        return [trouble.name for trouble in self.troubles if trouble.partition.leader_id < 0]
+
+    @property
+    def under_replicated(self) -> list[TopicPartition]:
+        return [each.name for each in self.troubles if len(each.partition.isr) < len(each.partition.replicas)]
+
+    @property
+    def under_min_isr(self) -> list[TopicPartition]:
+        return [trouble.name for trouble in self.troubles if trouble.is_under_min_isr]
 
 
 def cluster_status(client: Client) -> ClusterStatus:
@@ -78,14 +113,16 @@ def cluster_status(client: Client) -> ClusterStatus:
         quorum = describe_quorum(client)
     except KafkaError as error:  # an older broker, or one that finds no controller: the rest is worth showing
         why_not = f"{error.message} ({error.code.name})"
+    partitions = partitions_of(cluster)
+    ends = log_ends(client, cluster, partitions)
     return ClusterStatus(
         described.cluster_id,
         quorum.leader_id if quorum is not None else described.controller_id,
-        _nodes(described, quorum, cluster),
+        _nodes(described, quorum, partitions, ends),
         quorum,
         why_not,
-        sum(len(topic.partitions) for topic in cluster.topics.values()),
-        *_in_trouble(cluster),
+        len(partitions),
+        _troubles(client, partitions, ends),
     )
 
 
@@ -119,12 +156,14 @@ def _replicas(states: Iterable[ReplicaState], end: int) -> list[QuorumReplica]:
     )
 
 
-def _nodes(described: DescribeClusterResponse, quorum: Quorum | None, cluster: Cluster) -> list[NodeStatus]:
+def _nodes(
+    described: DescribeClusterResponse, quorum: Quorum | None, partitions: Partitions, ends: LogEnds
+) -> list[NodeStatus]:
     voters = {voter.node_id for voter in quorum.voters} if quorum is not None else set()
     brokers = {broker.broker_id: broker for broker in described.brokers}
-    partitions = [partition for topic in cluster.topics.values() for partition in topic.partitions]
-    leads = Counter(partition.leader_id for partition in partitions)
-    replicas = Counter(node_id for partition in partitions for node_id in partition.replicas)
+    leads = Counter(partition.leader_id for partition in partitions.values())
+    replicas = Counter(node_id for partition in partitions.values() for node_id in partition.replicas)
+    behind = _lags_of_brokers(partitions, ends)
     nodes = []
     for node_id in sorted({*brokers, *voters}):
         broker = brokers.get(node_id)
@@ -138,18 +177,50 @@ def _nodes(described: DescribeClusterResponse, quorum: Quorum | None, cluster: C
                 broker.is_fenced if broker else False,
                 leads[node_id],
                 replicas[node_id],
+                behind.get(node_id),
             )
         )
     return nodes
 
 
-def _in_trouble(cluster: Cluster) -> tuple[list[TopicPartition], list[TopicPartition]]:
-    """Returns the partitions without a leader, and those some of whose replicas are not in sync."""
-    leaderless, behind = [], []
-    for name, topic in sorted(cluster.topics.items()):
-        for partition in topic.partitions:
-            if partition.leader_id < 0:
-                leaderless.append(TopicPartition(name, partition.partition_index))
-            if len(partition.isr) < len(partition.replicas):
-                behind.append(TopicPartition(name, partition.partition_index))
-    return leaderless, behind
+def _lags_of_brokers(partitions: Partitions, ends: LogEnds) -> dict[int, int]:
+    """Returns how many records each broker that answered is behind, in all partitions together."""
+    behind = dict.fromkeys({broker_id for each in ends.values() for broker_id in each}, 0)
+    for name, partition in partitions.items():
+        for broker_id, lag in lags(partition, ends[name]).items():
+            if broker_id in behind:
+                behind[broker_id] += lag or 0
+    return behind
+
+
+def _troubles(client: Client, partitions: Partitions, ends: LogEnds) -> list[PartitionTrouble]:
+    troubled = {
+        name: partition
+        for name, partition in partitions.items()
+        if partition.leader_id < 0 or len(partition.isr) < len(partition.replicas)
+    }
+    topics = {name.topic for name in troubled}
+    minima = _min_in_sync(client, topics)
+    eligible = eligible_leaders(client, topics)
+    return [
+        PartitionTrouble(
+            name,
+            partition,
+            min(minima.get(name.topic, 1), len(partition.replicas)),
+            eligible.get(name, ()),
+            lags(partition, ends[name]),
+        )
+        for name, partition in troubled.items()
+    ]
+
+
+def _min_in_sync(client: Client, topics: Collection[str]) -> dict[str, int]:
+    if not topics:
+        return {}
+    resources = [Resource(ResourceType.TOPIC, topic) for topic in sorted(topics)]
+    return {
+        resource.name: int(entry.value)
+        for resource, entries in describe_configs(client, resources, keys=["min.insync.replicas"]).items()
+        for entry in entries
+        if entry.value is not None
+    }

@@ -10,7 +10,7 @@ import pytest
 from barnabas.base.network import Address
 from barnabas.client.cluster import Cluster, Partition, Topic
 from barnabas.client.cluster_status import cluster_status
-from barnabas.commands import cluster as command
+from barnabas.commands.cluster import status as command
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.describe_cluster import (
     DescribeClusterBroker,

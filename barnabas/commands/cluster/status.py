@@ -1,19 +1,24 @@
-"""`barnabas cluster`: the nodes of a cluster, its quorum, and what is wrong with its partitions."""
+"""`barnabas cluster status` and `unregister`: nodes, the quorum, what is wrong with partitions, who is gone."""
 
 import time
 from collections.abc import Iterator
 from typing import Any
 
 from barnabas.client.admin import unregister_broker
-from barnabas.client.cluster_status import ClusterStatus, NodeStatus, Quorum, QuorumReplica, cluster_status
+from barnabas.client.cluster_status import (
+    ClusterStatus,
+    NodeStatus,
+    PartitionTrouble,
+    Quorum,
+    QuorumReplica,
+    cluster_status,
+)
+from barnabas.commands.cluster.partitions import broker_id_of, named
 from barnabas.commands.cluster_options import CLUSTER_OPTIONS, connect
 from barnabas.commands.watching import WATCH, View, show
-from barnabas.options import Arguments, Command, UsageError
+from barnabas.options import Arguments, Command
 from barnabas.output import human_duration, plural, table_lines
 from barnabas.protocol.types import TopicPartition
-
-_NAMED_MAX = 10
-"""How many partitions a line names."""
 
 
 def status(arguments: Arguments) -> int:
@@ -23,10 +28,8 @@ def status(arguments: Arguments) -> int:
 
 
 def unregister(arguments: Arguments) -> int:
-    if not arguments.id.isdecimal():
-        raise UsageError(f"ID is a node id, such as 4, not {arguments.id}")
     with connect(arguments) as client:
-        unregister_broker(client, int(arguments.id))
+        unregister_broker(client, broker_id_of(arguments.id))
     print(f"broker {arguments.id} is no longer part of the cluster; if it still runs, it will register again")
     return 0
 
@@ -38,20 +41,51 @@ def _lines(found: ClusterStatus) -> Iterator[str]:
     brokers = sum("broker" in node.roles for node in found.nodes)
     yield f"cluster {found.cluster_id}  ({plural(brokers, 'broker')}, controller {found.controller_id})"
     rows = [_row(node, found) for node in found.nodes]
-    yield from table_lines(("NODE", "ADDRESS", "RACK", "ROLES", "STATE", "LEADS", "REPLICAS"), rows)
+    yield from table_lines(("NODE", "ADDRESS", "RACK", "ROLES", "STATE", "LEADS", "REPLICAS", "LAG"), rows)
     yield ""
     yield from _quorum_lines(found)
     yield ""
-    yield f"{plural(found.partitions, 'partition')}, {_named(found.leaderless, 'without a leader')}, " + _named(
-        found.under_replicated, "not fully in sync"
+    yield ", ".join(
+        (
+            plural(found.partitions, "partition"),
+            _named(found.leaderless, "without a leader"),
+            _named(found.under_replicated, "not fully in sync"),
+            _named(found.under_min_isr, "below min.insync.replicas"),
+        )
     )
+    if found.troubles:
+        yield ""
+        columns = ("PARTITION", "LEADER", "REPLICAS", "IN SYNC", "NEEDED", "ELIGIBLE", "OFFLINE", "LAG")
+        yield from table_lines(columns, map(_trouble_row, found.troubles))
 
 
 def _row(node: NodeStatus, found: ClusterStatus) -> tuple[object, ...]:
     address = node.address or (found.quorum.addresses.get(node.node_id) if found.quorum is not None else None)
     state = "fenced" if node.is_fenced else "active" if "broker" in node.roles else "-"
     roles = ",".join(node.roles)
-    return node.node_id, address or "-", node.rack or "-", roles, state, node.leads, node.replicas
+    return node.node_id, address or "-", node.rack or "-", roles, state, node.leads, node.replicas, _or_dash(node.lag)
+
+
+def _trouble_row(trouble: PartitionTrouble) -> tuple[object, ...]:
+    partition = trouble.partition
+    return (
+        trouble.name,
+        partition.leader_id if partition.leader_id >= 0 else "-",
+        _listed(partition.replicas),
+        _listed(partition.isr),
+        trouble.min_in_sync,
+        _listed(trouble.eligible),
+        _listed(partition.offline_replicas),
+        "  ".join(f"{replica}: {'unknown' if lag is None else f'{lag:,}'}" for replica, lag in trouble.lags.items()),
+    )
+
+
+def _listed(node_ids: tuple[int, ...]) -> str:
+    return ",".join(map(str, node_ids)) or "-"
+
+
+def _or_dash(value: int | None) -> object:
+    return "-" if value is None else value
 
 
 def _quorum_lines(found: ClusterStatus) -> Iterator[str]:
@@ -80,9 +114,7 @@ def _caught_up(replica: QuorumReplica, quorum: Quorum) -> str:
 def _named(partitions: list[TopicPartition], what: str) -> str:
     if not partitions:
         return f"none {what}"
-    names = ", ".join(map(str, partitions[:_NAMED_MAX]))
-    more = f" and {len(partitions) - _NAMED_MAX} more" if len(partitions) > _NAMED_MAX else ""
-    return f"{len(partitions)} {what}: {names}{more}"
+    return f"{len(partitions)} {what}: {named(partitions)}"
 
 
 # ---- JSON
@@ -100,6 +132,22 @@ def _as_json(found: ClusterStatus) -> dict[str, Any]:
         "num_partitions": found.partitions,
         "leaderless": [partition._asdict() for partition in found.leaderless],
         "under_replicated": [partition._asdict() for partition in found.under_replicated],
+        "under_min_isr": [partition._asdict() for partition in found.under_min_isr],
+        "troubles": [_trouble_json(trouble) for trouble in found.troubles],
+    }
+
+
+def _trouble_json(trouble: PartitionTrouble) -> dict[str, Any]:
+    partition = trouble.partition
+    return {
+        **trouble.name._asdict(),
+        "leader": partition.leader_id if partition.leader_id >= 0 else None,
+        "replicas": partition.replicas,
+        "isr": partition.isr,
+        "min_in_sync": trouble.min_in_sync,
+        "eligible_leaders": trouble.eligible,
+        "offline_replicas": partition.offline_replicas,
+        "lag": {str(replica): lag for replica, lag in trouble.lags.items()},
     }
 
 
@@ -121,7 +169,7 @@ def _quorum_json(quorum: Quorum) -> dict[str, Any]:
 COMMANDS = (
     Command(
         "cluster status",
-        "Show the nodes, the quorum, who leads how much, and which partitions have no leader.",
+        "Show the nodes, the quorum, who leads how much, how far replicas are behind, and what is wrong.",
         status,
         (WATCH, *CLUSTER_OPTIONS),
         examples=("barnabas cluster status", "barnabas cluster status --watch", "barnabas cluster status --json"),
