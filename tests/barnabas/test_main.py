@@ -39,10 +39,21 @@ def test_the_examples_in_the_help_parse(command: object) -> None:
 
     for example in command.examples:  # type: ignore[attr-defined]
         for part in example.partition("#")[0].split("|"):
-            words = shlex.split(part.partition("<<<")[0])
+            words = shlex.split(part.partition("<<<")[0].partition(" > ")[0])
             if words[:1] == ["barnabas"]:
                 assert words[1 : 1 + command.name.count(" ") + 1] == command.name.split()  # type: ignore[attr-defined]
                 command.parse(words[1 + len(command.name.split()) :])  # type: ignore[attr-defined]
+
+
+def test_commands_of_commands_are_listed_by_their_last_word(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cluster", "reassign", "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "usage: barnabas cluster reassign <command> [options]" in out
+    assert [line.split()[0] for line in out.splitlines() if line.startswith("  ")] == [
+        "plan", "execute", "verify", "cancel",
+    ]  # fmt: skip
+    assert main(["cluster"]) == 0
+    assert "reassign plan" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -50,6 +61,12 @@ def test_the_examples_in_the_help_parse(command: object) -> None:
     [
         ("topic list", "there is no command 'topic' (did you mean topics?)"),
         ("topics lst", "use create, list, describe, alter, delete; see `barnabas topics --help`"),
+        ("cluster reassign pln", "'pln' is not a command (did you mean plan?): use plan, execute, verify, cancel"),
+        ("cluster reassign cancel", "name a FILE, or give --all"),
+        ("cluster move-leader orders=2", "must be TOPIC:PARTITION=BROKER"),
+        ("cluster elect --unclean", "name the partitions"),
+        ("cluster drain three", "must be a node id"),
+        ("cluster drain 3 --leaders-only --throttle 5", "copies nothing"),
         ("topics list --jsn", "barnabas topics list: unknown option --jsn (did you mean --json?)"),
         ("topics alter orders", "nothing to change"),
         ("configs describe", "give one of --topic, --broker and --brokers-default"),

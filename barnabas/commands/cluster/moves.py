@@ -26,8 +26,8 @@ class Progress(NamedTuple):
     moving: dict[TopicPartition, Ongoing]
     replicas: dict[TopicPartition, tuple[int, ...]]
     """What the metadata say, of those partitions that there are."""
-    to_copy: dict[TopicPartition, int]
-    """How many records the new replicas lack, as far as that is known."""
+    to_copy: dict[TopicPartition, int | None]
+    """How many records the new replicas lack; None where nobody knows."""
 
 
 def look(client: Client, names: Collection[TopicPartition]) -> Progress:
@@ -37,11 +37,13 @@ def look(client: Client, names: Collection[TopicPartition]) -> Progress:
     partitions = {name: each for name, each in partitions_of(cluster).items() if name in names}
     incomplete = {name: each for name, each in partitions.items() if name in moving}
     ends = log_ends(client, cluster, incomplete) if incomplete else {}
-    to_copy = {
-        name: sum(lag or 0 for replica, lag in lags(each, ends[name]).items() if replica in moving[name].adding)
-        for name, each in incomplete.items()
-    }
+    to_copy = {name: _missing(lags(each, ends[name]), moving[name].adding) for name, each in incomplete.items()}
     return Progress(moving, {name: each.replicas for name, each in partitions.items()}, to_copy)
+
+
+def _missing(behind: Mapping[int, int | None], adding: Collection[int]) -> int | None:
+    known = [lag for replica in adding if (lag := behind.get(replica)) is not None]
+    return sum(known) if len(known) == len(adding) else None
 
 
 def begin(client: Client, before: Target, target: Target, throttle: int | None) -> None:
@@ -103,7 +105,7 @@ class ProgressLine:
 
     def show(self, progress: Progress) -> None:
         text = f"{self._count - len(progress.moving):,} of {plural(self._count, 'partition')} moved"
-        if records := sum(progress.to_copy.values()):
+        if records := sum(each or 0 for each in progress.to_copy.values()):
             text += f", {plural(records, 'record')} to copy"
         if text == self._shown:
             return

@@ -8,14 +8,23 @@ from typing import Any
 import pytest
 
 from barnabas.base.network import Address
-from barnabas.client.cluster import Cluster, Partition, Topic
-from barnabas.client.cluster_status import cluster_status
+from barnabas.client.client import Client
+from barnabas.client.cluster import Cluster as Described
+from barnabas.client.cluster import Partition, Topic
+from barnabas.client.cluster_status import ClusterStatus, cluster_status
+from barnabas.client.connection import parse_addresses
 from barnabas.commands.cluster import status as command
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
+)
+from barnabas.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
 )
 from barnabas.protocol.messages.describe_quorum import (
     DescribeQuorumPartitionResponse,
@@ -26,12 +35,57 @@ from barnabas.protocol.messages.describe_quorum import (
     Node,
     ReplicaState,
 )
+from barnabas.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from barnabas.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from barnabas.protocol.types import ZERO_UUID, TopicPartition
+from barnabas.testing import Cluster
 from tests.barnabas.processes import TIMEOUT_S, broker, environment, run
 
 
 def partition(index: int, leader_id: int, isr: tuple[int, ...], replicas: tuple[int, ...] = (1, 2)) -> Partition:
     return Partition(index, leader_id, 0, replicas, isr, (), ErrorCode.NONE)
+
+
+ELIGIBLE = DescribeTopicPartitionsResponseTopic(
+    error_code=0,
+    name="orders",
+    topic_id=ZERO_UUID,
+    partitions=[
+        DescribeTopicPartitionsResponsePartition(
+            error_code=0, partition_index=1, leader_id=-1, replica_nodes=(1, 2), isr_nodes=(), offline_replicas=(2,),
+            eligible_leader_replicas=(2,), last_known_elr=(),
+        )
+    ],
+)  # fmt: skip
+TWO_NEEDED = DescribeConfigsResult(
+    error_code=0,
+    error_message=None,
+    resource_type=2,
+    resource_name="orders",
+    configs=[
+        DescribeConfigsResourceResult(
+            name="min.insync.replicas", value="2", read_only=False, config_source=5, is_sensitive=False, synonyms=()
+        )
+    ],
+)
+ENDS = ListOffsetsResponse(
+    topics=[
+        ListOffsetsTopicResponse(
+            name="orders",
+            partitions=[ListOffsetsPartitionResponse(partition_index=0, error_code=0, offset=70, timestamp=-1)],
+        )
+    ]
+)
 
 
 class Answers:
@@ -40,13 +94,28 @@ class Answers:
     def __init__(self, *, quorum_error: int = 0) -> None:
         self._quorum_error = quorum_error
 
-    def metadata(self) -> Cluster:
+    def metadata(self) -> Described:
         partitions = (partition(0, 1, (1,)), partition(1, -1, ()), partition(2, 1, (1, 2)))
         topics = {"orders": Topic("orders", ZERO_UUID, False, partitions)}
-        return Cluster("its-id", 1, {1: Address("h", 9092)}, topics, {})
+        return Described("its-id", 1, {1: Address("h", 9092)}, topics, {})
+
+    timeout_s = 1.0
+
+    def any_node(self) -> "Answers":
+        return self
+
+    def node(self, node_id: int) -> "Answers":
+        assert node_id == 1, "only those that the metadata name are asked"
+        return self
 
     def request(self, request: Any, _response: type) -> Any:
-        return self._cluster() if isinstance(request, DescribeClusterRequest) else self._quorum(request)
+        if isinstance(request, DescribeClusterRequest):
+            return self._cluster()
+        if isinstance(request, DescribeTopicPartitionsRequest):
+            return DescribeTopicPartitionsResponse(topics=[ELIGIBLE])
+        if isinstance(request, DescribeConfigsRequest):
+            return DescribeConfigsResponse(results=[TWO_NEEDED])
+        return ENDS if isinstance(request, ListOffsetsRequest) else self._quorum(request)
 
     def _cluster(self) -> DescribeClusterResponse:
         brokers = [
@@ -100,10 +169,10 @@ def test_text_for_people() -> None:
     found = cluster_status(Answers())  # type: ignore[arg-type]
     assert list(command._lines(found)) == [
         "cluster its-id  (2 brokers, controller 1)",
-        "NODE  ADDRESS  RACK  ROLES              STATE   LEADS  REPLICAS",
-        "   1  h:9092   a     broker,controller  active      2         3",
-        "   2  h:9093   -     broker             fenced      0         3",
-        "   4  c:19095  -     controller         -           0         0",
+        "NODE  ADDRESS  RACK  ROLES              STATE   LEADS  REPLICAS  LAG",
+        "   1  h:9092   a     broker,controller  active      2         3    0",
+        "   2  h:9093   -     broker             fenced      0         3    -",
+        "   4  c:19095  -     controller         -           0         0    -",
         "",
         "quorum: leader 1, epoch 7, high watermark 99",
         "NODE  ROLE      END  LAG  CAUGHT UP",
@@ -111,7 +180,12 @@ def test_text_for_people() -> None:
         "   4  voter      90   10  never",
         "   2  observer   -1  100  never",
         "",
-        "3 partitions, 1 without a leader: orders-1, 2 not fully in sync: orders-0, orders-1",
+        "3 partitions, 1 without a leader: orders-1, 2 not fully in sync: orders-0, orders-1, "
+        "2 below min.insync.replicas: orders-0, orders-1",
+        "",
+        "PARTITION  LEADER  REPLICAS  IN SYNC  NEEDED  ELIGIBLE  OFFLINE  LAG",
+        "orders-0        1  1,2             1       2         -        -  2: unknown",
+        "orders-1        -  1,2             -       2         2        -  1: unknown  2: unknown",
     ]
 
 
@@ -140,3 +214,28 @@ def test_a_broker_tells_its_state_once_and_again() -> None:
             watching.terminate()
             watching.wait(TIMEOUT_S)
     assert all(each["cluster"]["cluster_id"] == found["cluster_id"] for each in seen)
+
+
+def test_a_replica_that_is_away_is_shown_and_then_how_far_it_is_behind() -> None:
+    with Cluster({"orders": 1}) as cluster:
+        cluster.wait_in_sync()
+        leader = cluster.leader("orders", 0)
+        away = next(node for node in cluster if node.node_id not in (leader, cluster.controller))
+        away.kill()
+        client = Client(parse_addresses(cluster.bootstrap_servers))
+        found = client.retry(lambda: _troubled(client))
+        (trouble,) = found.troubles
+        assert (trouble.name, trouble.partition.offline_replicas) == (TopicPartition("orders", 0), (away.node_id,))
+        assert (found.under_replicated, found.under_min_isr) == ([trouble.name], [])
+        assert trouble.lags[away.node_id] is None
+        away.start()
+        cluster.wait_in_sync()
+        assert cluster_status(client).troubles == []
+        client.close()
+
+
+def _troubled(client: Client) -> ClusterStatus:
+    found = cluster_status(client)
+    if not found.troubles:
+        raise KafkaError("not fenced so far", ErrorCode.LEADER_NOT_AVAILABLE)
+    return found
