@@ -23,6 +23,7 @@ KAFKA_LIBS = Path(os.environ.get("KAFKA_LIBS", CACHE / "kafka-4.3.0" / "libs"))
 JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 
 READY_SECONDS = 60
+FIRST_SEGMENT = f"{0:020}.log"
 NODES = 3
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 """The id of every cluster that is made by hand here, so that a broker of the other kind can join it."""
@@ -48,13 +49,12 @@ class Broker(NamedTuple):
         return self.ports[0]
 
     def log_dir(self, topic: str, partition: int = 0) -> Path:
-        """Returns the folder of a partition, on the node that has it."""
+        """Returns the folder of a partition, on the node that has most of it: a follower may be a moment behind."""
         folders = [folder for data_dir in self.data_dirs if (folder := data_dir / f"{topic}-{partition}").is_dir()]
-        assert len(folders) == 1, folders
-        return folders[0]
+        return max(folders, key=lambda folder: (folder / FIRST_SEGMENT).stat().st_size)
 
     def first_segment(self, topic: str, partition: int = 0) -> bytes:
-        return (self.log_dir(topic, partition) / f"{0:020}.log").read_bytes()
+        return (self.log_dir(topic, partition) / FIRST_SEGMENT).read_bytes()
 
     def send_signal(self, number: signal.Signals) -> None:
         """Signals the broker. A cluster stops by a word to its supervisor; a machine that fails takes all of it."""
@@ -136,7 +136,7 @@ def kafka_cluster(folder: Path, settings: dict[str, str], *formatting: str) -> I
     ids = range(1, NODES + 1)
     controllers = {node_id: f"127.0.0.1:{first + 9_999 + node_id}" for node_id in ids}
     voters = ",".join(f"{node_id}@{at}:{node_id}AAAAAAAAAAAAAAAAAAAAA" for node_id, at in controllers.items())
-    settings = {"controller.quorum.bootstrap.servers": ",".join(controllers.values()), **settings}
+    settings = {"controller.quorum.bootstrap.servers": ",".join(controllers.values()), **REPLICATED, **settings}
     with ExitStack() as stack:
         started = []
         for node_id in ids:
@@ -149,6 +149,13 @@ def kafka_cluster(folder: Path, settings: dict[str, str], *formatting: str) -> I
         bootstrap = ",".join(f"127.0.0.1:{first + node_id - 1}" for node_id in ids)
         yield Broker(bootstrap, tuple(own / "data" for own, _, _ in started), started[0][1])
 
+
+# What three Barnabas have by themselves, and Kafka has to be told.
+REPLICATED = {
+    "default.replication.factor": "3",
+    "offsets.topic.replication.factor": "3",
+    "min.insync.replicas": "2",
+}
 
 LOG4J2 = """appender.out.type=Console
 appender.out.name=out

@@ -148,7 +148,8 @@ def refuse_errors(topic_errors: Any) -> Answer:
 
 
 def create_topic(request: Request) -> Answer:
-    topic = NewTopic(request["topic"], request["partitions"], 1, topic_configs=request["configs"])
+    replicas = len(describe_cluster(request)["brokers"])  # aiokafka cannot leave the number to the broker
+    topic = NewTopic(request["topic"], request["partitions"], replicas, topic_configs=request["configs"])
     return refuse_errors(with_admin(request, lambda admin: admin.create_topics([topic])).topic_errors)
 
 

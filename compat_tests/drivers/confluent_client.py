@@ -136,7 +136,7 @@ def with_admin(request: Request, action: Callable[[AdminClient], Any]) -> Any:
 
 
 def create_topic(request: Request) -> Answer:
-    topic = NewTopic(request["topic"], request["partitions"], 1, config=request["configs"])
+    topic = NewTopic(request["topic"], request["partitions"], -1, config=request["configs"])
     with_admin(request, lambda admin: admin.create_topics([topic]))
     return {}
 

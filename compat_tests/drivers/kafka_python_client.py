@@ -143,7 +143,7 @@ def describe_cluster(request: Request) -> Answer:
 
 
 def create_topic(request: Request) -> Answer:
-    topic = NewTopic(request["topic"], request["partitions"], 1, topic_configs=request["configs"])
+    topic = NewTopic(request["topic"], request["partitions"], -1, topic_configs=request["configs"])
     with_admin(request, lambda admin: admin.create_topics([topic]))
     return {}
 

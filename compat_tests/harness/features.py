@@ -139,7 +139,7 @@ BROKER_FEATURES = (
     Feature("What is advertised works, at every version, and nothing else does", ("test_api_versions.py",)),
     Feature("Raw requests, answered as by Apache Kafka", ("differential",)),
 )
-CLUSTER_FEATURES = (Feature("Kafka's own tools on three brokers", ("cluster",)),)
+CLUSTER_FEATURES = (Feature("Three brokers: Kafka's own tools, moving leaders, brokers of both kinds", ("cluster",)),)
 FEATURES = (*CLIENT_FEATURES, *SPARK_FEATURES, *BROKER_FEATURES, *CLUSTER_FEATURES)
 SPARK_TITLES = {"spark-4.0.0": "PySpark 4.0.0", "spark-3.5.7": "PySpark 3.5.7"}
 

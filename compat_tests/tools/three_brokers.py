@@ -14,7 +14,7 @@ TOPICS = of(
     ask("--alter --topic spread --partitions 4 --replica-assignment 1,2,3,2", "one more, on the second"),
     wrong("--alter --topic spread --partitions 5 --replica-assignment 1,2,3,2,9", "not where no broker is"),
     ask("--describe --topic spread", "and where it is"),
-    ask("--describe --topic wide", "seven", varies=r"(?<=Leader: )\d|(?<=Replicas: )\d|(?<=Isr: )\d"),
+    ask("--describe --topic wide", "seven", varies=r"(?<=Leader: )\d|(?<=Replicas: )[\d,]+|(?<=Isr: )[\d,]+"),
     ask("--list", "all topics"),
     ask("--describe --at-min-isr-partitions --topic spread", "replicas at the minimum"),
     ask("--describe --unavailable-partitions", "without a leader"),

@@ -8,7 +8,7 @@ const entries = (configs) => Object.entries(configs).map(([name, value]) => ({ n
 
 async function create_topic(request) {
   const { topic, partitions: numPartitions, configs } = request;
-  const wanted = { topic, numPartitions, replicationFactor: 1, configEntries: entries(configs) };
+  const wanted = { topic, numPartitions, replicationFactor: -1, configEntries: entries(configs) };
   await withAdmin(request, async (admin) => {
     // Its own wait for leaders gives up on a broker that has not heard of the topic yet.
     const created = await admin.createTopics({ topics: [wanted], waitForLeaders: false });

@@ -29,7 +29,7 @@ func onTopic(
 
 func createTopic(admin sarama.ClusterAdmin, _ sarama.Client, request driver.Topic) (driver.Answer, error) {
 	detail := &sarama.TopicDetail{
-		NumPartitions: request.Partitions, ReplicationFactor: 1, ConfigEntries: map[string]*string{},
+		NumPartitions: request.Partitions, ReplicationFactor: -1, ConfigEntries: map[string]*string{},
 	}
 	for name, value := range request.Configs {
 		detail.ConfigEntries[name] = &value
