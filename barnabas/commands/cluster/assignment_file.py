@@ -1,4 +1,7 @@
-"""Files of Kafka's kafka-reassign-partitions: where the replicas of partitions are to be."""
+"""Files of Kafka's kafka-reassign-partitions: where the replicas of partitions are to be.
+
+Kafka's tool writes down in which directories they were. That is not looked at: brokers choose the directory themselves.
+"""
 
 import sys
 from typing import Any
@@ -37,8 +40,6 @@ def _assignments(content: Any, path: str) -> Assignments:
         replicas = tuple(map(int, entry["replicas"]))
         if not replicas or len(set(replicas)) < len(replicas):
             raise _wrong(path, f"{name} has {'a replica twice' if replicas else 'no replica'}")
-        if any(log_dir != _ANY for log_dir in entry.get("log_dirs") or ()):
-            raise _wrong(path, f"{name} names log_dirs: they are chosen by the brokers, so write any")
         if name in found:
             raise _wrong(path, f"{name} is there twice")
         found[name] = replicas
