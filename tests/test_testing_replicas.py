@@ -1,13 +1,19 @@
 """Replicas in a cluster for tests: what is acknowledged survives whatever a test does to one node of three."""
 
+import re
+import shutil
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from barnabas.broker.system.entropy import Entropy
+from barnabas.cluster.formatting import Formatter, NodeFormat
 from barnabas.protocol.errors import ErrorCode
 from barnabas.testing import Cluster
+from barnabas.testing.files import UnsyncedFiles
 from tests.broker.wire import RawClient, good, values_of
 
 WITHIN_S = 60
@@ -163,3 +169,24 @@ def test_a_leader_that_is_cut_off_acknowledges_nothing_and_loses_what_it_had_alo
     cluster.move_leader("orders", 0, to=cut_off)
     with RawClient(cluster[cut_off].port) as client:
         assert len(values_of(client.fetch("orders"))) == 3, "what only it had was never acknowledged"
+
+
+def test_a_broker_whose_disk_was_replaced_copies_everything_again() -> None:
+    with Cluster({"orders": 3}, brokers=4) as cluster:
+        cluster.wait_in_sync()
+        for partition in range(3):
+            with RawClient(cluster[leader_of(cluster, partition)].port) as client:
+                assert client.produce("orders", good(), partition=partition).error_code == ErrorCode.NONE
+        replaced = cluster[4]  # it has no vote
+        partition = next(index for index in range(3) if 4 in cluster._nodes.partition("orders", index).replicas)
+        properties = Path(replaced.data_dir, "meta.properties").read_text()
+        (cluster_id,) = re.findall("^cluster.id=(.*)$", properties, re.MULTILINE)
+        replaced.stop()
+        shutil.rmtree(replaced.data_dir)
+        formatter = Formatter(UnsyncedFiles(), Entropy(), now_ms=0)
+        formatter.format(NodeFormat(cluster_id, 4, ()), [replaced.data_dir])
+        replaced.start()
+        cluster.wait_in_sync()
+        cluster.move_leader("orders", partition, to=4)
+        with RawClient(replaced.port) as client:
+            assert len(values_of(client.fetch("orders", partition=partition))) == 3

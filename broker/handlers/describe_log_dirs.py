@@ -1,4 +1,8 @@
-"""DescribeLogDirs (35), versions 1 to 5: v3 an error code, v4 total and usable bytes (KIP-827), v5 cordoned dirs."""
+"""DescribeLogDirs (35), versions 1 to 5: v3 an error code, v4 total and usable bytes (KIP-827), v5 cordoned dirs.
+
+As in Kafka the lag of a replica is that of its log behind its own high watermark, and so none: it does not say how
+far a follower is behind its leader.
+"""
 
 import os
 
