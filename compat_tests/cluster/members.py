@@ -77,6 +77,17 @@ class BarnabasMember(Member):
 class KafkaMember(Member):
     @contextmanager
     def _running(self) -> Iterator[subprocess.Popen[str]]:
-        with kafka_process(self.folder, self.node_id, self.port, 0, self.settings) as (process, lines):
+        formatting = ("--no-initial-controllers",) if "controller" in self.settings["process.roles"] else ()
+        with kafka_process(self.folder, self.node_id, self.port, 0, self.settings, *formatting) as (process, lines):
             wait_for(READY_OF_KAFKA, lines, process, self.folder / "broker.log")
             yield process
+
+
+class KafkaController(KafkaMember):
+    """A controller that follows the metadata, and votes once it is added to the quorum."""
+
+    node_id: ClassVar = 5
+
+    def __init__(self, folder: Path, controllers: str, settings: dict[str, str]) -> None:
+        super().__init__(folder, controllers, settings)
+        self.settings |= {"process.roles": "controller", "listeners": f"CONTROLLER://127.0.0.1:{self.port}"}

@@ -4,6 +4,7 @@ Each follows and leads what the other leads and follows. With BROKER=kafka the n
 what fails then is the test's fault.
 """
 
+import re
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -17,15 +18,20 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat_tests.brokers import BROKER, KAFKA_LIBS, Broker, barnabas_cluster, kafka_cluster
 from compat_tests.cluster.load import Load
-from compat_tests.cluster.members import BarnabasMember, KafkaMember, Member
-from compat_tests.conftest import require
+from compat_tests.cluster.members import BarnabasMember, KafkaController, KafkaMember, Member
+from compat_tests.conftest import Drivers, require
 from compat_tests.harness.groups import eventually
 from compat_tests.harness.not_served import FEATURES_NOT_SERVED
+from compat_tests.tools.invocation import ask, of
+from compat_tests.tools.runs import Side
 
 TOPIC = "mixed"
 NEWCOMER = Member.node_id
 REPLICAS = [[NEWCOMER, 1, 2], [1, NEWCOMER, 2], [2, 3, NEWCOMER]]
 """One partition that the newcomer leads, one that it leads next, and one that it only follows."""
+
+SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "1"}
+"""A snapshot after every change: whoever joins begins with one."""
 
 SECONDS = 60  # as Kafka misses a broker after nine, and a JVM starts slowly on a busy machine
 
@@ -115,10 +121,15 @@ def mixed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Mixed]:
     folders = [tmp_path / name for name in ("cluster", "newcomer")]
     for folder in folders:
         folder.mkdir()
-    with kinds.cluster(folders[0], {}) as cluster:
-        controllers = ",".join(f"127.0.0.1:{port + 10_000}" for port in cluster.ports)
-        with kinds.newcomer(folders[1], controllers, {}) as newcomer:
-            yield Mixed(cluster, newcomer)
+    with (
+        kinds.cluster(folders[0], SNAPSHOTS) as cluster,
+        kinds.newcomer(folders[1], controllers_of(cluster), {}) as newcomer,
+    ):
+        yield Mixed(cluster, newcomer)
+
+
+def controllers_of(cluster: Broker) -> str:
+    return ",".join(f"127.0.0.1:{port + 10_000}" for port in cluster.ports)
 
 
 def test_a_broker_of_the_other_kind_follows_leads_is_killed_and_comes_back(mixed: Mixed) -> None:
@@ -147,3 +158,36 @@ def test_a_broker_of_the_other_kind_follows_leads_is_killed_and_comes_back(mixed
         load.finish()
     load.assert_read_back()
     mixed.wait_for_equal_logs()
+
+
+@pytest.mark.skipif(BROKER == "kafka", reason="its controllers know each other")
+def test_a_controller_of_kafka_follows_our_metadata_and_votes(tmp_path: Path, drivers: Drivers) -> None:
+    """It begins with our snapshot, and replays all that we write: it would end if it could not."""
+    require(("java", KAFKA_LIBS))
+    status, add = of(
+        "MetadataQuorumCommand",
+        ask("describe --replication", ""),
+        ask("--command-config {files}/server.properties add-controller", ""),
+    )
+    create, describe = of(
+        "TopicCommand", ask("--create --topic later --partitions 3", ""), ask("--describe --topic later", "")
+    )
+    folders = [tmp_path / name for name in ("cluster", "controller")]
+    for folder in folders:
+        folder.mkdir()
+    with barnabas_cluster(folders[0], SNAPSHOTS) as cluster:
+        side = Side(cluster, drivers["java-4.3"], folders[1])
+
+        def is_caught_up(role: str) -> bool:
+            pattern = rf"(?m)^{KafkaController.node_id} \S+ \d+ 0 <time> <time> {role}$"
+            return re.search(pattern, side.run(status).printed) is not None
+
+        with KafkaController(folders[1], controllers_of(cluster), {}):
+            eventually(lambda: is_caught_up("Observer"), "it observes", lambda: side.run(status), seconds=SECONDS)
+            assert not side.run(add).is_failure
+            eventually(lambda: is_caught_up("Follower"), "it votes", lambda: side.run(status), seconds=SECONDS)
+            assert not side.run(create).is_failure
+            eventually(lambda: is_caught_up("Follower"), "it goes on", lambda: side.run(status), seconds=SECONDS)
+            assert side.run(describe).printed.count("Leader: ") == 3
+            metadata = folders[1] / "data" / "__cluster_metadata-0"
+            eventually(lambda: list(metadata.glob("*.checkpoint")), "it has a snapshot")
