@@ -246,8 +246,8 @@ class LeaderPartition(Partition):
             follower.last_caught_up_ms = follower.last_fetch_ms = fetched_ms
 
     def check_lag(self) -> None:
-        """Asks for the removal of in-sync replicas that have fallen behind."""
-        if not self.is_alone:
+        """Asks for the removal of in-sync replicas that have fallen behind: not behind a log that nobody can read."""
+        if not self.is_alone and not self.log.is_offline:
             now_ms = self._clock.monotonic_ms()
             self._propose(self.in_sync.propose_shrinking(self.log.log_end_offset, now_ms))
             self._update_high_watermark()  # one that was about to join, and did not, holds up nobody any more

@@ -193,6 +193,15 @@ def test_a_follower_that_has_fallen_behind_leaves_when_the_controller_agrees() -
     assert (scene.told, scene.high_watermark) == (["acknowledged"], 1)
 
 
+def test_nobody_falls_behind_a_leader_whose_disk_has_failed() -> None:
+    scene = Scene()
+    scene.append()
+    scene.partition.log.log_dir.go_offline(OSError("broken"))
+    scene.storage.clock.advance(60_000)
+    scene.partition.check_lag()
+    assert scene.brokers.proposed == []
+
+
 def test_a_new_leader_does_not_say_where_the_log_ends_before_it_knows() -> None:
     scene = Scene()
     scene.append()
