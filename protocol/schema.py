@@ -261,7 +261,11 @@ def _eq(self: Any, other: Any) -> bool:
     fields: tuple[Field, ...] = self.__fields__
     if getattr(other, "__fields__", None) is not fields:
         return False
-    return all(_same(getattr(self, field.name), getattr(other, field.name)) for field in fields)
+    for field in fields:  # a loop: every message with tagged fields is compared with its defaults when it is encoded
+        ours, theirs = getattr(self, field.name), getattr(other, field.name)
+        if ours is not theirs and not _same(ours, theirs):
+            return False
+    return True
 
 
 def _same(ours: Any, theirs: Any) -> bool:

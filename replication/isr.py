@@ -139,7 +139,8 @@ class InSyncReplicas:
 
     def are_too_few(self, min_in_sync: int) -> bool:
         """Returns whether fewer replicas are in sync than the topic asks for."""
-        return len(self.isr) < min(min_in_sync, len(self.replicas))
+        in_sync = len(self.isr)
+        return in_sync < min_in_sync and in_sync < len(self.replicas)
 
     def are_too_few_at_most(self, min_in_sync: int) -> bool:
         """Returns whether there are too few even with those who are about to join."""

@@ -191,22 +191,26 @@ class Log(ReadableLog):
         They are written at once, or once for every segment that they fill. If the disk is full, the first ones may
         be stored: the log end offset shows it.
         """
+        assert data, "nothing to append"
         self.check_available()
         batches = check_leaders_batches(data, self.log_end_offset)
         interval_bytes = self.config.index_interval_bytes
+        last_offset, max_timestamp = batches[-1][1].last_offset, max(header.max_timestamp for _, header, _ in batches)
         start = position = taken = 0
         try:
+            segment = self.segments.active
+            if segment.is_sealed:
+                segment.activate()
+            if not segment.should_roll(self.config, len(data), last_offset, max_timestamp, now_ms):
+                return self._append_run(segment, data, batches, interval_bytes)
             for slot, (batch, header, _) in enumerate(batches):
                 size = position + len(batch) - start
-                segment = self.segments.active
-                if segment.is_sealed:
-                    segment.activate()
                 if segment.should_roll(self.config, size, header.last_offset, header.max_timestamp, now_ms):
                     self._append_run(segment, data[start:position], batches[taken:slot], interval_bytes)
                     start, taken = position, slot
-                    self._roll(now_ms)
+                    segment = self._roll(now_ms)
                 position += len(batch)
-            self._append_run(self.segments.active, data[start:], batches[taken:], interval_bytes)
+            self._append_run(segment, data[start:], batches[taken:], interval_bytes)
         except (OSError, TornTail) as error:
             raise self.append_failed(error) from error
 

@@ -117,7 +117,14 @@ def check_client_batch(data: memoryview, config: LogConfig, now_ms: int) -> Batc
 
 def check_batches(data: memoryview) -> Batches:
     """Returns every batch of a buffer that the broker itself, or the leader of the partition, has built."""
-    return [(batch, _check_batch(batch)) for batch in _split(data)]
+    batches = []
+    for batch, header in _split(data):
+        if crc_of(batch) != header.crc:
+            raise CorruptMessage(f"the CRC {header.crc:#010x} does not match the batch")
+        if header.last_offset_delta < 0:
+            raise InvalidRecord(f"a last offset delta of {header.last_offset_delta}")
+        batches.append((batch, header))
+    return batches
 
 
 def check_leaders_batches(data: memoryview, log_end_offset: int) -> OffsetBatches:
@@ -226,28 +233,19 @@ def _with_true_timestamp(batch: memoryview, header: BatchHeader, max_timestamp: 
     return header_at(batch)
 
 
-def _split(data: memoryview) -> Iterator[memoryview]:
-    position = 0
-    while position < len(data):
+def _split(data: memoryview) -> Iterator[tuple[memoryview, BatchHeader]]:
+    position, size = 0, len(data)
+    while position < size:
         try:
             header = header_at(data, position)
         except ProtocolError:
-            raise CorruptMessage(f"{len(data) - position} bytes are too few for a batch") from None
+            raise CorruptMessage(f"{size - position} bytes are too few for a batch") from None
         _check_shape(header)
-        end = position + header.size_bytes
-        if end > len(data):
-            raise CorruptMessage(f"a batch of {header.size_bytes} bytes in {len(data) - position}")
-        yield data[position:end]
+        end = position + header.batch_length + LOG_OVERHEAD
+        if end > size:
+            raise CorruptMessage(f"a batch of {header.size_bytes} bytes in {size - position}")
+        yield data[position:end], header
         position = end
-
-
-def _check_batch(batch: memoryview) -> BatchHeader:
-    header = header_at(batch)
-    if crc_of(batch) != header.crc:
-        raise CorruptMessage(f"the CRC {header.crc:#010x} does not match the batch")
-    if header.last_offset_delta < 0:
-        raise InvalidRecord(f"a last offset delta of {header.last_offset_delta}")
-    return header
 
 
 def stamp_log_append_time(batch: memoryview, now_ms: int) -> BatchHeader:

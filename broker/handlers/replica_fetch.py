@@ -189,9 +189,10 @@ class _ReplicaFetch:
 
     @staticmethod
     def _diverging_epoch(partition: LeaderPartition, asked: ReplicaPartitionFetch) -> EpochEndOffset | None:
-        if asked.last_fetched_epoch < 0:
-            return None
-        return diverging_epoch(partition, asked.fetch_offset, asked.last_fetched_epoch)
+        epoch, log = asked.last_fetched_epoch, partition.log
+        if epoch == partition.leader_epoch and log.log_start_offset <= asked.fetch_offset <= log.log_end_offset:
+            return None  # as nearly always: it is in the log, and in the epoch that goes on
+        return diverging_epoch(partition, asked.fetch_offset, epoch) if epoch >= 0 else None
 
     # ---- waiting
 

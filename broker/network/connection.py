@@ -142,7 +142,8 @@ class Connection:
                 return self._break_off(error)
             self._replies.add_error(error)
             self.stop_reading()
-        self._finish_turn_later()
+        if self._replies.unsent or self._replies.has_settled or self._state is not _READING:
+            self._finish_turn_later()
 
     def _handle_whole(self) -> None:
         reader, replies = self._reader, self._replies
@@ -161,7 +162,7 @@ class Connection:
     def _on_settled(self, _promise: Promise[Reply]) -> None:
         """Sends the reply later: the promise may have been settled in the middle of another client's request.
         Promises that are settled together are answered together, too."""
-        if self._replies.has_settled:
+        if not self._is_scheduled and self._replies.has_settled:
             self._finish_turn_later()
 
     def _finish_turn_later(self) -> None:

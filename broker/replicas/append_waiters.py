@@ -5,7 +5,7 @@
 """
 
 from collections import deque
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from barnabas.base.environment import Clock, Timer
 from barnabas.base.promise import Promise
@@ -32,10 +32,9 @@ class Committed(Promise[None]):
             self.fail(error)
 
 
-class _Waiting(NamedTuple):
-    last_offset: int
-    deadline_ms: float
-    waiter: AppendWaiter
+_Waiting = tuple[int, float, AppendWaiter]
+"""The last offset, the deadline and the one who waits. Every append with acks=-1 makes one: a plain tuple is made in a
+third of the time that a named one takes."""
 
 
 class AppendWaiters:
@@ -53,20 +52,20 @@ class AppendWaiters:
     def add(self, last_offset: int, waiter: AppendWaiter, timeout_ms: float = _NEVER) -> None:
         """Keeps the waiter until its last offset is reached, or fails it with REQUEST_TIMED_OUT."""
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        self._waiting.append(_Waiting(last_offset, deadline_ms, waiter))
+        self._waiting.append((last_offset, deadline_ms, waiter))
         if deadline_ms < self._due_ms:
             self._expire_at(deadline_ms)
 
     def reached(self, offset: int, error: KafkaError | None = None) -> None:
         """Lets those go whose last offset lies below this one."""
         waiting = self._waiting
-        while waiting and waiting[0].last_offset < offset:
-            waiting.popleft().waiter.on_append_done(error)
+        while waiting and waiting[0][0] < offset:
+            waiting.popleft()[2].on_append_done(error)
 
     def fail(self, error: KafkaError) -> None:
         waiting, self._waiting = self._waiting, deque()
-        for one in waiting:
-            one.waiter.on_append_done(error)
+        for _, _, waiter in waiting:
+            waiter.on_append_done(error)
 
     def _expire_at(self, deadline_ms: float) -> None:
         if self._timer is not None:
@@ -78,13 +77,13 @@ class AppendWaiters:
         """Fails those who are due. The timer may have been set for one that left long ago."""
         self._timer, self._due_ms = None, _NEVER
         now_ms = self._clock.monotonic_ms()
-        late = [one for one in self._waiting if one.deadline_ms <= now_ms]
-        self._waiting = deque(one for one in self._waiting if one.deadline_ms > now_ms)
-        next_ms = min((one.deadline_ms for one in self._waiting), default=_NEVER)
+        late = [waiter for _, deadline_ms, waiter in self._waiting if deadline_ms <= now_ms]
+        self._waiting = deque(one for one in self._waiting if one[1] > now_ms)
+        next_ms = min((deadline_ms for _, deadline_ms, _ in self._waiting), default=_NEVER)
         if next_ms != _NEVER:
             self._expire_at(next_ms)
-        for one in late:
-            one.waiter.on_append_done(too_late_error())
+        for waiter in late:
+            waiter.on_append_done(too_late_error())
 
 
 def too_late_error() -> KafkaError:

@@ -264,7 +264,7 @@ class LeaderPartition(Partition):
         self._replica_waiters.pop(waiter, None)
 
     def _tell_followers(self) -> None:
-        for waiter in list(self._replica_waiters):
+        for waiter in self._replica_waiters:
             waiter.on_append(self)
 
     # ---- commit

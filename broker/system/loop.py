@@ -157,6 +157,8 @@ class Loop:
                 self._on_error(error)
         self._run_due_timers()
         self._run_queue(self._soon)
+        if self._soon:  # what these have queued, such as sending an answer, before the sockets bring more
+            self._run_queue(self._soon)
         if self._when_idle:
             self._call_if_idle(bool(ready))
 
