@@ -30,7 +30,7 @@ def main() -> None:
     finally:
         took = time.process_time() - started
         simulated = scenario.scheduler.now_us / 1e6
-        oracles = [scenario.oracle] if isinstance(scenario, OneBroker) else scenario.data
+        oracles = [scenario.oracle] if isinstance(scenario, OneBroker) else scenario.claims.oracles
         records = sum(oracle.acknowledged_records for oracle in oracles)
         print(scenario.world.trace.text())
         print(f"seed {scenario.world.seed}: trace {scenario.world.trace.hash()}")

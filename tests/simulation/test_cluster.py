@@ -9,7 +9,7 @@ from tests.simulation.cluster.scenario import ManyBrokers
 from tests.simulation.cluster.settings import KINDS, Settings, drawn
 from tests.simulation.seeds import replayable, run_seeds, told_under_two_hash_seeds
 
-SEEDS = int(os.environ.get("SIM_SEEDS", "100"))
+SEEDS = int(os.environ.get("SIM_SEEDS", "48"))
 SHARDS = 10
 
 
@@ -25,15 +25,15 @@ def test_a_cluster_keeps_what_it_promised_and_recovers(shard: int) -> None:
 
 
 def test_without_faults_there_is_one_controller_and_nobody_is_fenced() -> None:
-    scenario = run(1, Settings(brokers=5, producers=6))
+    scenario = run(1, Settings(brokers=5, producers=6, replication_factor=3, min_insync_replicas=2))
     assert len(scenario.oracle.controllers) == 1
     assert scenario.oracle.fenced == []
     assert scenario.oracle.facts.answers > 20
-    assert all(oracle.acknowledged_records for oracle in scenario.data)
+    assert all(oracle.acknowledged_records for oracle in scenario.claims.oracles)
 
 
 def test_every_kind_of_fault_happens() -> None:
-    scenario = run(3, Settings(kinds=KINDS, faults=60))
+    scenario = run(3, Settings(kinds=KINDS, faults=60, replication_factor=3, min_insync_replicas=2))
     assert len(scenario.faults.happened) > len(KINDS) - 4
     assert len(scenario.oracle.controllers) > 2
 

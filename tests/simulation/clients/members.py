@@ -18,7 +18,7 @@ from barnabas.protocol.messages.offset_fetch import (
 )
 from barnabas.protocol.types import TopicPartition
 from tests.simulation.clients.client import Failed, Place, SimulatedClient, check
-from tests.simulation.clients.fetching import fetch
+from tests.simulation.clients.fetching import Fetched, fetch
 from tests.simulation.clients.script import Script
 
 COMMIT_INTERVAL_MS = 1_000
@@ -26,7 +26,15 @@ COORDINATOR_ERRORS = frozenset(
     {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 )
 
-_NOT_HERE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER})
+_NOT_HERE = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
 
 
 class Member(SimulatedClient):
@@ -77,15 +85,14 @@ class Member(SimulatedClient):
         if not asked:
             yield self.sleep(200)
             return
-        answers = yield from fetch(self.data, asked)
+        answers = yield from self.fetch(asked)
         if self.epoch != epoch and not self.keeps_partitions_over_epochs:
             return
         for partition, code, records in answers:
             if self.positions.get(partition) != asked[partition]:
                 continue  # it was taken away meanwhile
             if code is ErrorCode.OFFSET_OUT_OF_RANGE:
-                assert self.oracle.power_cuts, f"{self.name} at {asked[partition]} of {partition}"
-                assert partition.topic not in self.oracle.flushed_topics
+                assert self.oracle.may_have_lost(partition), f"{self.name} at {asked[partition]} of {partition}"
                 self.positions[partition] = 0
             else:
                 assert not code or code in _NOT_HERE, code
@@ -94,6 +101,9 @@ class Member(SimulatedClient):
                 self.positions[partition] = offset + 1
         if self.clock.monotonic_ms() - self._committed_ms >= COMMIT_INTERVAL_MS:
             yield from self.commit()
+
+    def fetch(self, positions: dict[TopicPartition, int]) -> Script[list[Fetched]]:
+        return fetch(self.data, positions)
 
     keeps_partitions_over_epochs = False
 

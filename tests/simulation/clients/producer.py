@@ -61,6 +61,8 @@ class Batch:
 class IdempotentProducer(SimulatedClient):
     """Produces numbered records to one partition, a batch every now and then."""
 
+    acks = -1
+
     def __init__(self, place: Place, name: str, *, target: TopicPartition, interval_ms: float) -> None:
         super().__init__(place, name)
         self.target = target
@@ -146,7 +148,7 @@ class IdempotentProducer(SimulatedClient):
         )
         data = PartitionProduceData(index=self.target.partition, records=records)
         topic = TopicProduceData(name=self.target.topic, partition_data=[data])
-        request = ProduceRequest(acks=-1, timeout_ms=REQUEST_TIMEOUT_MS, topic_data=[topic])
+        request = ProduceRequest(acks=self.acks, timeout_ms=REQUEST_TIMEOUT_MS, topic_data=[topic])
         link, power_cuts = self._link, self.oracle.power_cuts
         link.send(request, ProduceResponse, max_version=9).when_done(
             lambda promise: self._answered(batch, promise, link, power_cuts)
@@ -163,10 +165,11 @@ class IdempotentProducer(SimulatedClient):
         code = ErrorCode(answer.error_code)
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self._batches.remove(batch)
-            self.oracle.acknowledged(self.name, self.target, batch.numbers, answer.base_offset, power_cuts)
+            if self.acks == -1:  # nothing is promised about the others
+                self.oracle.acknowledged(self.name, self.target, batch.numbers, answer.base_offset, power_cuts)
             self._send_what_may_be_sent()
         elif code in LOST_STATE and batch is self._batches[0]:
-            if batch.clean_stops < self.oracle.clean_stops:
+            if batch.clean_stops < self.oracle.clean_stops or self.acks != -1:
                 pending = (number for each in self._batches for number in each.numbers)
                 self.oracle.doubted(self.name, self.target, pending)
             else:

@@ -11,7 +11,6 @@ from barnabas.protocol.messages.create_partitions import (
 )
 from barnabas.protocol.messages.create_topics import (
     CreatableTopic,
-    CreatableTopicConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
@@ -32,13 +31,13 @@ TIMEOUT_MS = 4_000
 _SET = 0
 
 
-def creatable(name: str, partitions: int, configs: dict[str, str]) -> CreatableTopic:
+def creatable(name: str, partitions: int, replication_factor: int) -> CreatableTopic:
     return CreatableTopic(
         name=name,
         num_partitions=partitions,
-        replication_factor=1,
+        replication_factor=replication_factor,
         assignments=[],
-        configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+        configs=[],
     )
 
 
@@ -47,6 +46,8 @@ class Administrator(ClusterClient):
         super().__init__(place, name)
         self.facts = facts
         self.interval_ms = interval_ms
+        self.replication_factors = [1]
+        """One of them is what a new topic gets."""
         self.answered = 0
         self._topics: list[KnownTopic] = []
         self._names = 0
@@ -77,7 +78,9 @@ class Administrator(ClusterClient):
     def _create(self) -> Script[None]:
         self._names += 1
         name, partitions = f"{self.name}-{self._names}", self.random.randint(1, 3)
-        request = CreateTopicsRequest(topics=[creatable(name, partitions, {})], timeout_ms=TIMEOUT_MS)
+        request = CreateTopicsRequest(
+            topics=[creatable(name, partitions, self.random.choice(self.replication_factors))], timeout_ms=TIMEOUT_MS
+        )
         response = yield from self._ask(request, CreateTopicsResponse)
         (created,) = response.topics
         check(created.error_code)

@@ -1,15 +1,20 @@
 """Producers, readers and members of groups in a cluster, which follow the leaders of their partitions."""
 
 from barnabas.base.network import Address
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from barnabas.protocol.types import TopicPartition
 from tests.simulation.clients.classic_member import ClassicMember
-from tests.simulation.clients.client import check
+from tests.simulation.clients.client import Failed, Place, check
 from tests.simulation.clients.consumer_member import ConsumerMember
+from tests.simulation.clients.fetching import MAX_WAIT_MS, Fetched, fetch
 from tests.simulation.clients.members import Member
 from tests.simulation.clients.producer import IdempotentProducer
-from tests.simulation.clients.reader import Reader
 from tests.simulation.clients.script import Script
-from tests.simulation.cluster.routing import ClusterClient, LeaderLink
+from tests.simulation.cluster.replicas.claims import DataOracle
+from tests.simulation.cluster.routing import ELSEWHERE, ClusterClient, LeaderLink
+
+TRY_AGAIN = ELSEWHERE | {ErrorCode.KAFKA_STORAGE_ERROR}
 
 
 class ClusterProducer(IdempotentProducer, ClusterClient):
@@ -26,20 +31,70 @@ class ClusterProducer(IdempotentProducer, ClusterClient):
         self._link = self.link()  # type: ignore[assignment]
 
 
-class ClusterReader(Reader, ClusterClient):
-    """Reads partitions that have one leader."""
+class EasyProducer(ClusterProducer):
+    """Is content when the leader has its records: nothing is promised of them but their order."""
 
-    def link(self) -> LeaderLink:  # type: ignore[override]
-        return LeaderLink(self, next(iter(self.oracle.partitions)))
+    acks = 1
+
+
+class ClusterReader(ClusterClient):
+    """Reads one partition from its start, as long as there is something to claim about it."""
+
+    oracle: DataOracle
+
+    def __init__(self, place: Place, name: str, partition: TopicPartition) -> None:
+        super().__init__(place, name)
+        self.partition = partition
+
+    def script(self) -> Script[None]:
+        link = LeaderLink(self, self.partition)
+        while not self.is_stopping:
+            if self.oracle.is_suspended:
+                yield self.sleep(500)
+            else:
+                yield from self._read(link)
+
+    def _read(self, link: LeaderLink) -> Script[None]:
+        position, losses = len(self.oracle.partitions[self.partition].read), self.oracle.power_cuts
+        try:
+            answers = yield from fetch(link, {self.partition: position}, min_bytes=4_000, max_wait_ms=1_000)  # type: ignore[arg-type]
+        except KafkaError:
+            yield self.back_off()
+            return
+        for partition, code, records in answers:
+            if losses < self.oracle.power_cuts or code in TRY_AGAIN:
+                yield self.back_off()
+                return
+            assert not code, f"I14: {self.name} at {position} of {partition}: {code.name}"
+            for offset, value in records:
+                self.oracle.record_read(partition, offset, value)
 
 
 class ClusterMember(Member, ClusterClient):
-    """A member of a group whose topics have one leader. Any broker says who coordinates the group."""
+    """A member of a group. Any broker says who coordinates the group."""
+
+    oracle: DataOracle
+
+    def prepare(self) -> None:
+        super().prepare()
+        self._leaders: dict[TopicPartition, LeaderLink] = {}
 
     def link(self) -> LeaderLink:  # type: ignore[override]
-        return LeaderLink(
-            self, next(partition for partition in self.oracle.partitions if partition.topic in self.topics)
-        )
+        return LeaderLink(self, TopicPartition(self.topics[0], 0))
+
+    def fetch(self, positions: dict[TopicPartition, int]) -> Script[list[Fetched]]:
+        """Asks the leader of each partition, one after the other."""
+        fetched: list[Fetched] = []
+        for partition, position in positions.items():
+            link = self._leaders.get(partition) or self._leaders.setdefault(partition, LeaderLink(self, partition))
+            try:
+                fetched += yield from fetch(link, {partition: position}, max_wait_ms=MAX_WAIT_MS // len(positions))  # type: ignore[arg-type]
+            except KafkaError:
+                yield self.back_off()
+        return fetched
+
+    def _group_is_gone(self) -> None:
+        assert self.oracle.losses, f"I19: {self.group} is gone, though nothing may be lost"
 
     def find_coordinator(self) -> Script[None]:
         asked = self.link_to(self.any_broker())
@@ -53,8 +108,19 @@ class ClusterMember(Member, ClusterClient):
 
 
 class ClusterClassicMember(ClusterMember, ClassicMember):
-    pass
+    def _after(self, error: Failed) -> Script[None]:
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            self._group_is_gone()
+            self.member_id = ""
+            yield self.back_off()
+        else:
+            yield from super()._after(error)
 
 
 class ClusterConsumerMember(ClusterMember, ConsumerMember):
-    pass
+    def _after(self, error: Failed) -> None:
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            self._group_is_gone()
+            self.epoch, self.positions = 0, {}
+        else:
+            super()._after(error)

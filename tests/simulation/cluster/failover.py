@@ -14,7 +14,8 @@ from barnabas.protocol.messages.create_topics import (
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests.simulation.clients.client import Place, check
 from tests.simulation.clients.script import Script
-from tests.simulation.cluster.oracle import ClusterOracle, DataOracle
+from tests.simulation.cluster.oracle import ClusterOracle
+from tests.simulation.cluster.replicas.claims import DataOracle
 from tests.simulation.cluster.routing import ClusterClient
 from tests.simulation.scenarios.brokers import SimulatedBroker
 from tests.simulation.scenarios.cluster import SimulatedCluster
@@ -92,7 +93,7 @@ class Failover:
 
     def _place(self, address: Address) -> Place:
         addresses = [broker.address for broker in self.cluster.brokers]
-        return Place(self.world, address, DataOracle([], [], set()), addresses)
+        return Place(self.world, address, DataOracle([], set()), addresses)
 
     def begin(self) -> None:
         for broker in self.cluster.brokers:

@@ -8,9 +8,12 @@ from random import Random
 
 from barnabas.broker.server import NotRegistered
 from barnabas.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
+from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from barnabas.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from barnabas.replication.quorum.voters import VoterSet
-from tests.simulation.cluster.oracle import ClusterOracle, DataOracle
+from barnabas.storage.metadata_files import META_PROPERTIES
+from tests.simulation.cluster.oracle import ClusterOracle
+from tests.simulation.cluster.replicas.watcher import ReplicaWatcher
 from tests.simulation.net.streams import End
 from tests.simulation.scenarios.brokers import CLUSTER_ID, SimulatedBroker
 from tests.simulation.scenarios.cluster import CONTROLLER_PORT, SimulatedCluster
@@ -18,14 +21,16 @@ from tests.simulation.scenarios.faults import Fault
 from tests.simulation.scheduler import MS
 from tests.simulation.world import World
 
+_METADATA = frozenset({META_PROPERTIES, "__cluster_metadata-0", "bootstrap.checkpoint"})
+
 
 class ClusterFaults:
-    def __init__(self, cluster: SimulatedCluster, oracle: ClusterOracle, data: Sequence[DataOracle]) -> None:
+    def __init__(self, cluster: SimulatedCluster, oracle: ClusterOracle, watcher: ReplicaWatcher) -> None:
         self.cluster = cluster
         self.world: World = cluster.world
         self.oracle = oracle
-        self.data = data
-        """What is known of each broker's partitions."""
+        self.claims = oracle.claims
+        self.watcher = watcher
         self.happened: dict[str, int] = {}
         self.is_over = False
         self.broken: list[SimulatedBroker] = []
@@ -73,6 +78,7 @@ class ClusterFaults:
         self.oracle.disturbances += 1
         broker.on_failure = lambda error: self._failed(broker, error)
         broker.start()
+        self.watcher.watch(broker)
         broker.process.loop.call_soon(self.oracle.watch, broker)
 
     def _failed(self, broker: SimulatedBroker, error: Exception) -> None:
@@ -100,8 +106,25 @@ class ClusterFaults:
             self._start_later(broker, random)
 
     def _cut_power(self, broker: SimulatedBroker) -> None:
-        self.data[broker.node_id - 1].power_was_cut()
+        self.claims.power_was_cut(broker.node_id)
         broker.cut_power()
+
+    def wipe(self, random: Random) -> None:
+        """Takes all partitions from a broker's disk, unless that is the last copy of something that has several. What
+        the broker knows of the metadata stays: a voter that forgets its vote is another story."""
+        broker = self.victim(random)
+        if broker is None or self.claims.would_lose(broker.node_id):
+            return
+        broker.kill()
+        self.claims.disk_was_wiped(broker.node_id)
+        self.watcher.disk_was_wiped(broker.node_id)
+        self.tell(broker.machine.name, "has its disk wiped")
+        files = broker.machine.files
+        for entry in files.listdir("/data"):
+            if entry not in _METADATA:
+                files.rmtree(f"/data/{entry}")
+        files.sync_dir("/data")
+        self._start_later(broker, random)
 
     def stop(self, random: Random) -> None:
         broker = self.victim(random)
@@ -109,7 +132,7 @@ class ClusterFaults:
             return
 
         def stopped() -> None:
-            self.data[broker.node_id - 1].was_stopped()
+            self.claims.was_stopped(broker.node_id)
             self._start_later(broker, random)
 
         broker.stop(stopped)
@@ -194,6 +217,10 @@ class ClusterFaults:
         if controller is not None and not controller.process.loop.is_paused:
             self.tell(controller.machine.name, "resigns")
             controller.process.loop.call_soon(controller.server.node.quorum.driver.resign)
+
+    def elect(self, random: Random) -> None:
+        """Lets the first replicas lead again, of all partitions."""
+        self._ask(ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=3_000), ElectLeadersResponse)
 
     def _voters(self) -> VoterSet | None:
         controller = self.cluster.controller
@@ -303,6 +330,8 @@ HOW: dict[str, Callable[[ClusterFaults, Random], None]] = {
     "connection cut": ClusterFaults.cut_connection,
     "stall": ClusterFaults.stall,
     "clean stop": ClusterFaults.stop,
+    "wipe": ClusterFaults.wipe,
+    "elect": ClusterFaults.elect,
     "resign": ClusterFaults.resign,
     "remove voter": ClusterFaults.remove_voter,
     "add voter": ClusterFaults.add_voter,

@@ -12,12 +12,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.types import TopicPartition
 from barnabas.replication.metadata.image import NO_LEADER, MetadataImage
 from tests.simulation.clients.client import Failed, SimulatedClient
 from tests.simulation.clients.script import Script
 from tests.simulation.cluster.administrator import Administrator
 from tests.simulation.cluster.clients import ClusterProducer
 from tests.simulation.cluster.facts import Facts
+from tests.simulation.cluster.replicas.history import batches_of
 from tests.simulation.scenarios.brokers import SimulatedBroker
 from tests.simulation.scheduler import MS
 
@@ -56,22 +58,31 @@ class Liveness:
     def check(self, well: list[SimulatedBroker]) -> None:
         scenario, settings = self._scenario, self._scenario.settings
         names, mended_us = ", ".join(broker.machine.name for broker in well), scenario.scheduler.now_us
+        is_all = len(well) == len(scenario.cluster.brokers)
         sessions_ms = settings.session_timeout_ms + settings.fetch_timeout_ms + settings.election_timeout_ms
         self._within(
-            5_000 + sessions_ms, lambda: self._is_controlled(well), f"one controller, and {names} are unfenced"
+            5_000 + sessions_ms, lambda: self._is_controlled(well), f"L1: one controller, and {names} are unfenced"
         )
         # A connection that was cut without a word is taken for a good one until a heartbeat has got no answer.
         scenario.scheduler.run_until(max(scenario.scheduler.now_us, mended_us + 5_000 * MS))
-        self._within(2_000, lambda: self._is_led(well), f"everything on {names} is led")
+        self._within(2_000, lambda: self._is_led(well), f"L2: everything on {names} is led")
+        # One that stays broken is in sync until it is fenced, or has not fetched for too long.
+        patience_ms = 0 if is_all else settings.session_timeout_ms + _STILL_HEARD_MS + 2 * settings.lag_time_max_ms
+        self._within(15_000 + patience_ms, lambda: not self._lagging(well), f"L3: in sync is who is alive of {names}")
+        if is_all:
+            scenario.claims.all_is_mended()
         for client in scenario.producers:
             client.stop()
         scenario.administrator.stop()
         self._probe(well)
         self._within(20_000, lambda: self._is_drained(well), f"everything is acknowledged by {names}")
-        self._within(10_000, lambda: self._is_read(well), f"everything is read from {names}")
-        if len(well) == len(scenario.cluster.brokers):
+        self._within(
+            30_000, lambda: self._is_read(well), f"everything is read from {names}"
+        )  # who asks may ask the dead
+        if is_all:
             self._within(60_000, self._is_consumed, "groups have no lag")
         self._nothing_moves(well)
+        self._replicas_are_equal(well)
 
     def _within(self, within_ms: float, condition: Callable[[], bool], what: str) -> None:
         self._scenario.scheduler.run_until_true(condition, within_ms=within_ms, what=what)
@@ -95,42 +106,73 @@ class Liveness:
             partition.leader != NO_LEADER
             for topic in image.topics.values()
             for partition in topic.partitions
-            if alive.intersection(partition.isr)
+            if alive.intersection((*partition.isr, *partition.eligible_leader_replicas))
         )
+
+    def _lagging(self, well: list[SimulatedBroker]) -> list[str]:
+        """Returns the partitions whose in-sync replicas are not those that are alive."""
+        image = self._image(well)
+        if image is None:
+            return ["all: there is no controller"]
+        alive = {broker.node_id for broker in well}
+        return [
+            f"{topic.name}-{index}: {partition}"
+            for topic in image.topics.values()
+            for index, partition in enumerate(topic.partitions)
+            if partition.leader != NO_LEADER and alive.intersection(partition.replicas) != set(partition.isr)
+            if alive.intersection((*partition.isr, *partition.eligible_leader_replicas))
+        ]
+
+    def _served(self, well: list[SimulatedBroker]) -> list[TopicPartition]:
+        """Returns the partitions that have a leader and enough replicas."""
+        image = self._image(well)
+        assert image is not None, "there is not one controller"
+        alive, needed = {broker.node_id for broker in well}, self._scenario.settings.min_insync_replicas
+        found = ((name, image.partition(*name)) for name in self._scenario.claims.by_partition)
+        return [
+            name
+            for name, partition in found
+            if partition is not None
+            if partition.leader in alive and len(alive.intersection(partition.isr)) >= needed
+        ]
 
     def _probe(self, well: list[SimulatedBroker]) -> None:
         """Clients that have seen nothing of the faults are served at once."""
         scenario = self._scenario
         probes: list[SimulatedClient] = []
-        for broker in well:
-            place = scenario.places[broker.node_id - 1]._replace(addresses=[broker.address])
-            probe = Probe(place, f"probe-{broker.node_id}", facts=Facts(), interval_ms=0)
-            producer = ProbeProducer(
-                place, f"probe-producer-{broker.node_id}", target=next(iter(place.oracle.partitions)), interval_ms=0
-            )
-            probes += [probe, producer]
+        served = self._served(well)
+        for number, broker in enumerate(well):
+            place = scenario.place._replace(addresses=[broker.address])
+            probes.append(Probe(place, f"probe-{broker.node_id}", facts=Facts(), interval_ms=0))
+            if served:
+                target = served[number % len(served)]
+                place = scenario.place_of(target)._replace(addresses=[broker.address])
+                name = f"probe-producer-{broker.node_id}"
+                probes.append(ProbeProducer(place, name, target=target, interval_ms=0))
         for client in probes:
             client.start()
         self._within(2_000, lambda: all(client.has_ended for client in probes), "new clients of all brokers are served")
 
     def _is_drained(self, well: list[SimulatedBroker]) -> bool:
-        alive = {broker.node_id for broker in well}
-        return all(
-            producer.has_ended
-            for producer in self._scenario.producers
-            if self._scenario.broker_of(producer.target) in alive
-        )
+        served = self._served(well)
+        return all(producer.has_ended for producer in self._scenario.producers if producer.target in served)
 
     def _is_read(self, well: list[SimulatedBroker]) -> bool:
-        return all(self._scenario.data[broker.node_id - 1].is_all_read() for broker in well)
+        served = self._served(well)
+        return all(
+            oracle.is_all_read()
+            for oracle in self._scenario.claims.oracles
+            if not oracle.is_suspended and all(partition in served for partition in oracle.partitions)
+        )
 
     def _is_consumed(self) -> bool:
-        oracle = self._scenario.data[0]
+        oracle = self._scenario.grouped
+        if oracle is None or oracle.losses:
+            return True
         return all(
             oracle.covered.get((group, partition), 0) == len(model.read)
             for partition, model in oracle.partitions.items()
             for group in {member.group: None for member in self._scenario.members}
-            if all(partition.topic in member.topics for member in self._scenario.members)
         )
 
     def _nothing_moves(self, well: list[SimulatedBroker]) -> None:
@@ -143,6 +185,23 @@ class Liveness:
         moved = [f"{what}: {before[what]}, {after[what]}" for what in before if before[what] != after.get(what)]
         assert not moved, f"epochs move: {moved}"
         assert len(scenario.oracle.fenced) == fenced, f"brokers are fenced: {scenario.oracle.fenced[fenced:]}"
+
+    def _replicas_are_equal(self, well: list[SimulatedBroker]) -> None:
+        """Compares all logs that are in sync, batch by batch, up to what is committed."""
+        image = self._image(well)
+        assert image is not None, "there is not one controller"
+        for name in self._scenario.claims.by_partition:
+            described = image.partition(*name)
+            assert described is not None
+            logs = [
+                log
+                for broker in well
+                if broker.node_id in described.isr
+                if (log := broker.server.node.logs.opened(name)) is not None
+            ]
+            high_watermark = min((log.high_watermark for log in logs), default=0)
+            contents = [list(batches_of(log, 0, high_watermark)) for log in logs]
+            assert all(content == contents[0] for content in contents), f"replicas of {name} differ: {contents}"
 
     def _standing(self, well: list[SimulatedBroker]) -> dict[str, int]:
         """Returns the epochs of the controller and of the leaders."""

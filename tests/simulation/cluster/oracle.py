@@ -1,35 +1,28 @@
 """What must be true of a cluster, whatever happens: it hears of every image, every controller and every answer.
 
 The invariants have the numbers of the project's list. What was acknowledged to producers is checked by an oracle of its
-own for each broker (`scenarios/oracle.py`): a power cut concerns the broker that it hits.
+own for each partition (`scenarios/oracle.py`), and `replicas/claims.py` knows what may be demanded of it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from barnabas.base.promise import Promise
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
 from barnabas.protocol.stored.metadata_records import BrokerRegistrationChangeRecord
-from barnabas.protocol.types import TopicPartition
 from barnabas.replication.controller.brokers.fencing import FENCE
 from barnabas.replication.controller.quorum_controller import QuorumController
 from barnabas.replication.metadata.image import ImageChanges, MetadataImage
 from tests.simulation.cluster.facts import Facts
 from tests.simulation.cluster.images import ImageHash
+from tests.simulation.cluster.replicas.claims import Claims
+from tests.simulation.cluster.replicas.elections import check_decisions
 from tests.simulation.scenarios.brokers import SimulatedBroker
-from tests.simulation.scenarios.oracle import Oracle
-
-
-class DataOracle(Oracle):
-    """Of the partitions of one broker. Producer ids are given by all brokers together."""
-
-    def __init__(self, partitions: Iterable[TopicPartition], flushed_topics: Sequence[str], given: set[int]) -> None:
-        super().__init__(partitions, flushed_topics=flushed_topics)
-        self._producer_ids = given  # I20
 
 
 class ClusterOracle:
-    def __init__(self) -> None:
+    def __init__(self, claims: Claims | None = None) -> None:
         self.facts = Facts()
+        self.claims = Claims([], None, []) if claims is None else claims
         self.controllers: dict[int, tuple[int, int]] = {}
         """Who was active in each epoch of the quorum: the node and its life."""
         self.disturbances = 0
@@ -44,10 +37,12 @@ class ClusterOracle:
         """Listens to one life of a broker, from its start on."""
         quorum, life = broker.server.node.quorum, broker.machine.lives
         following = ImageHash(quorum.loader.image)
+        self.claims.published(quorum.loader.image)
 
         def published(image: MetadataImage, changes: ImageChanges) -> None:
             following.follow(image, changes)
             self._published(broker, image, following)
+            self.claims.published(image, changes)
 
         self._listen_to_decisions(quorum)
         quorum.loader.subscribe(published)
@@ -76,6 +71,7 @@ class ClusterOracle:
         append = quorum.append
 
         def decided(records: Sequence[MetadataRecord]) -> Promise[None]:
+            check_decisions(records, quorum.loader.appended_image)
             for record in records:
                 if isinstance(record, BrokerRegistrationChangeRecord) and record.fenced == FENCE:
                     self._fenced((record.broker_id, record.broker_epoch), quorum.active_epoch)

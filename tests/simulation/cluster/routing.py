@@ -7,16 +7,23 @@ from barnabas.base.network import Address
 from barnabas.base.promise import Promise
 from barnabas.broker.network.peer_client import PeerClient, PeerSettings, PeerUnavailable
 from barnabas.protocol.errors import ErrorCode
-from barnabas.protocol.messages.fetch import FetchResponse
+from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from barnabas.protocol.messages.produce import ProduceResponse
 from barnabas.protocol.types import TopicPartition
 from tests.simulation.clients.client import SimulatedClient
 
 SETTINGS = PeerSettings(timeout_ms=5_000, connection_setup_timeout_ms=1_500, reconnect_backoff_max_ms=200)
-_ELSEWHERE = frozenset(
-    {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE}
+ELSEWHERE = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+    }
 )
+_UNKNOWN_EPOCH = -1
 
 
 class _Waiting(NamedTuple):
@@ -35,6 +42,7 @@ class LeaderLink:
         self._client = client
         self._partition = partition
         self._leader: PeerClient | None = None
+        self._leader_epoch = _UNKNOWN_EPOCH
         self._asked: PeerClient | None = None
         self._waiting: deque[_Waiting] = deque()
 
@@ -63,7 +71,15 @@ class LeaderLink:
             else:
                 waiting.promise.resolve(answer.value)
 
+        if isinstance(waiting.request, FetchRequest):
+            self._ask_in_epoch(waiting.request)
         leader.send(waiting.request, waiting.response_class, **waiting.options).when_done(answered)
+
+    def _ask_in_epoch(self, request: FetchRequest) -> None:
+        """Says who is taken for the leader: one that was is a follower now, and may have less."""
+        for topic in request.topics:
+            for partition in topic.partitions:
+                partition.current_leader_epoch = self._leader_epoch
 
     def _ask(self) -> None:
         self._asked = self._client.link_to(self._client.any_broker())
@@ -74,7 +90,9 @@ class LeaderLink:
     def _told(self, answer: Promise[MetadataResponse]) -> None:
         assert self._asked is not None
         asked, self._asked = self._asked, None
-        address = None if answer.error is not None else leader_in(answer.value, self._partition)
+        address, self._leader_epoch = (
+            (None, _UNKNOWN_EPOCH) if answer.error is not None else leader_in(answer.value, self._partition)
+        )
         asked.close()
         waiting, self._waiting = self._waiting, deque()
         if address is None:
@@ -86,20 +104,21 @@ class LeaderLink:
             self._forward(leader, each)
 
 
-def leader_in(response: MetadataResponse, partition: TopicPartition) -> Address | None:
+def leader_in(response: MetadataResponse, partition: TopicPartition) -> tuple[Address | None, int]:
+    """Returns where the leader is, and its epoch."""
     brokers = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
     for topic in response.topics:
         for described in topic.partitions:
             if (topic.name, described.partition_index) == partition:
-                return brokers.get(described.leader_id)
-    return None
+                return brokers.get(described.leader_id), described.leader_epoch
+    return None, _UNKNOWN_EPOCH
 
 
 def _is_elsewhere(response: Any) -> bool:
     if isinstance(response, ProduceResponse):
-        return any(each.error_code in _ELSEWHERE for topic in response.responses for each in topic.partition_responses)
+        return any(each.error_code in ELSEWHERE for topic in response.responses for each in topic.partition_responses)
     if isinstance(response, FetchResponse):
-        return any(each.error_code in _ELSEWHERE for topic in response.responses for each in topic.partitions)
+        return any(each.error_code in ELSEWHERE for topic in response.responses for each in topic.partitions)
     return False
 
 

@@ -14,7 +14,14 @@ from barnabas.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from barnabas.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
 from barnabas.protocol.types import TopicPartition
+from barnabas.replication.controller.cluster_control import ELR_VERSION
+from barnabas.replication.controller.feature_control import UpgradeType
 from tests.simulation.clients.client import Place, check
 from tests.simulation.clients.script import Script
 from tests.simulation.cluster.administrator import Administrator
@@ -24,10 +31,13 @@ from tests.simulation.cluster.clients import (
     ClusterMember,
     ClusterProducer,
     ClusterReader,
+    EasyProducer,
 )
 from tests.simulation.cluster.faults import ClusterFaults
 from tests.simulation.cluster.liveness import Liveness
-from tests.simulation.cluster.oracle import ClusterOracle, DataOracle
+from tests.simulation.cluster.oracle import ClusterOracle
+from tests.simulation.cluster.replicas.claims import Claims, DataOracle
+from tests.simulation.cluster.replicas.watcher import ReplicaWatcher, listening
 from tests.simulation.cluster.routing import ClusterClient
 from tests.simulation.cluster.settings import Settings
 from tests.simulation.scenarios.cluster import SimulatedCluster
@@ -45,30 +55,45 @@ GROUPED = "grouped"
 
 
 class Founder(ClusterClient):
-    """Creates the topics for the producers: each has a partition on every broker."""
+    """Creates the topics for the producers: each has a partition that every broker is the first to lead."""
+
+    def found(self, settings: Settings) -> None:
+        self._settings = settings
 
     def script(self) -> Script[None]:
+        unclean = {"unclean.leader.election.enable": "true"} if self._settings.is_unclean else {}
         topics = [
             self._topic(FLUSHED, {"flush.messages": "1"}),
-            self._topic(DEFAULT, {"flush.messages": str(2**63 - 1)}),
+            self._topic(DEFAULT, {"flush.messages": str(2**63 - 1)} | unclean),
             self._topic(GROUPED, {"flush.messages": "1"}, [1, 1, 1]),
         ]
         link = self.link_to(self.addresses[0])
+        if not self._settings.has_elr:
+            off = FeatureUpdateKey(feature=ELR_VERSION, max_version_level=0, upgrade_type=UpgradeType.SAFE_DOWNGRADE)
+            switched = yield link.send(UpdateFeaturesRequest(feature_updates=[off]), UpdateFeaturesResponse)
+            check(switched.error_code)
         response = yield link.send(CreateTopicsRequest(topics=topics, timeout_ms=5_000), CreateTopicsResponse)
         for topic in response.topics:
             check(topic.error_code)
 
     def _topic(self, name: str, configs: dict[str, str], on: Sequence[int] = ()) -> CreatableTopic:
+        settings = self._settings
+        configs = configs | {"min.insync.replicas": str(settings.min_insync_replicas)}
+        if settings.segment_bytes < 1 << 20:
+            configs["internal.segment.bytes"] = str(settings.segment_bytes)
         return CreatableTopic(
             name=name,
             num_partitions=-1,
             replication_factor=-1,
             assignments=[
-                CreatableReplicaAssignment(partition_index=index, broker_ids=[broker_id])
-                for index, broker_id in enumerate(on or range(1, len(self.addresses) + 1))
+                CreatableReplicaAssignment(partition_index=index, broker_ids=self._replicas(first))
+                for index, first in enumerate(on or range(1, len(self.addresses) + 1))
             ],
             configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
         )
+
+    def _replicas(self, first: int) -> list[int]:
+        return [(first - 1 + index) % len(self.addresses) + 1 for index in range(self._settings.replication_factor)]
 
 
 class Messenger(ClusterClient):
@@ -94,53 +119,60 @@ class ManyBrokers:
         self.world = world = World(seed)
         self.scheduler = world.scheduler
         self.cluster = SimulatedCluster(world, settings.brokers, settings.properties, voters=settings.voters)
-        self.oracle = ClusterOracle()
-        given: set[int] = set()
-        self.data = [
-            DataOracle(self._partitions_of(broker.node_id), [FLUSHED, GROUPED], given)
-            for broker in self.cluster.brokers
-        ]
-        addresses = [broker.address for broker in self.cluster.brokers]
-        self.places = [Place(world, addresses[0], oracle, addresses) for oracle in self.data]
-        self.producers = [self._producer(number, f"producer-{number}") for number in range(settings.producers)]
+        self._given: set[int] = set()
+        self._addresses = [broker.address for broker in self.cluster.brokers]
+        grouped = [TopicPartition(GROUPED, index) for index in range(3)]
+        self.grouped = DataOracle(grouped, self._given) if settings.members else None
+        targets = [self._target(number) for number in range(settings.producers)]
+        oracles = [DataOracle([target], self._given) for target in dict.fromkeys(targets)]
+        if self.grouped is not None:
+            oracles.append(self.grouped)
+            targets += grouped
+        self.claims = Claims(oracles, self.grouped, [FLUSHED, GROUPED, "__consumer_offsets"])
+        self.oracle = ClusterOracle(self.claims)
+        self.watcher = ReplicaWatcher(self.claims)
+        self.producers = [self._producer(number, target) for number, target in enumerate(targets)]
         self.members = self._members()
-        if self.members:
-            self.producers += [
-                self._producer_to(TopicPartition(GROUPED, index), f"producer-to-group-{index}") for index in range(3)
-            ]
-        self.readers = [ClusterReader(place, f"reader-{number}") for number, place in enumerate(self.places, 1)]
+        self.readers = [
+            ClusterReader(self.place_of(partition), f"reader-of-{partition}", partition)
+            for partition in self.claims.by_partition
+        ]
         self.administrator = Administrator(
-            self.places[0], "administrator", facts=self.oracle.facts, interval_ms=settings.admin_interval_ms
+            self.place, "administrator", facts=self.oracle.facts, interval_ms=settings.admin_interval_ms
         )
-        self.faults = ClusterFaults(self.cluster, self.oracle, self.data)
+        self.administrator.replication_factors = [1, settings.replication_factor]
+        self.faults = ClusterFaults(self.cluster, self.oracle, self.watcher)
         self.liveness = Liveness(self)
 
-    def _producer(self, number: int, name: str) -> ClusterProducer:
-        broker = number % self.settings.brokers
-        topic = (FLUSHED, DEFAULT)[number // self.settings.brokers % 2]
-        return self._producer_to(TopicPartition(topic, broker), name)
+    @property
+    def place(self) -> Place:
+        """Where those live who claim nothing about records."""
+        return Place(self.world, self._addresses[0], DataOracle([], self._given), self._addresses)
 
-    def _producer_to(self, target: TopicPartition, name: str) -> ClusterProducer:
-        place = self.places[self.broker_of(target) - 1]
-        return ClusterProducer(place, name, target=target, interval_ms=self.settings.interval_ms)
+    def place_of(self, partition: TopicPartition) -> Place:
+        return self.place._replace(oracle=self.claims.by_partition[partition])
+
+    def _target(self, number: int) -> TopicPartition:
+        topic = (FLUSHED, DEFAULT)[number // self.settings.brokers % 2]
+        return TopicPartition(topic, number % self.settings.brokers)
+
+    def _producer(self, number: int, target: TopicPartition) -> ClusterProducer:
+        kind = EasyProducer if number < self.settings.acks_leader else ClusterProducer
+        return kind(self.place_of(target), f"producer-{number}", target=target, interval_ms=self.settings.interval_ms)
 
     def _members(self) -> list[ClusterMember]:
+        place = self.place if self.grouped is None else self.place._replace(oracle=self.grouped)
         return [
-            kind(self.places[0], f"{group}-{number}", group=group, topics=[GROUPED])
+            kind(place, f"{group}-{number}", group=group, topics=[GROUPED])
             for kind, group in ((ClusterClassicMember, "classic"), (ClusterConsumerMember, "consumer"))
             for number in range(self.settings.members)
         ]
 
-    @staticmethod
-    def broker_of(partition: TopicPartition) -> int:
-        return 1 if partition.topic == GROUPED else partition.partition + 1
-
-    @staticmethod
-    def _partitions_of(node_id: int) -> list[TopicPartition]:
-        own = [TopicPartition(topic, node_id - 1) for topic in (FLUSHED, DEFAULT)]
-        return own + [TopicPartition(GROUPED, index) for index in range(3) if node_id == 1]
-
     def run(self) -> "ManyBrokers":
+        with listening(self.watcher):
+            return self._run()
+
+    def _run(self) -> "ManyBrokers":
         self.begin()
         self.expect_faults()
         self.scheduler.run_until((self.settings.calm_ms + self.settings.faults_ms) * MS)
@@ -152,14 +184,15 @@ class ManyBrokers:
         for broker in self.cluster.brokers:
             self.faults.start(broker)
         self.cluster.wait_until_ready()
-        founder = Founder(self.places[0], "founder")
+        founder = Founder(self.place, "founder")
+        founder.found(self.settings)
         founder.start()
         self.scheduler.run_until_true(lambda: founder.has_ended, within_ms=5_000, what="topics are created")
         for client in (*self.producers, *self.readers, *self.members, self.administrator):
             client.start()
 
     def expect_faults(self) -> None:
-        settings, messenger = self.settings, Messenger(self.places[0], "messenger")
+        settings, messenger = self.settings, Messenger(self.place, "messenger")
         messenger.start()
         kinds = settings.kinds
         plan = draw_plan(

@@ -22,6 +22,8 @@ KINDS = (
     "connection cut",
     "stall",
     "clean stop",
+    "wipe",
+    "elect",
     "resign",
     "remove voter",
     "add voter",
@@ -44,6 +46,16 @@ class Settings(NamedTuple):
     admin_interval_ms: int = 700
     members: int = 0
     """Of each of the two groups."""
+    replication_factor: int = 1
+    min_insync_replicas: int = 1
+    has_elr: bool = True
+    """Whether those who leave the in-sync replicas below the minimum may still lead."""
+    is_unclean: bool = False
+    """Whether one of the topics would rather lose records than wait for its leader."""
+    lag_time_max_ms: int = 30_000
+    segment_bytes: int = 1 << 20
+    acks_leader: int = 0
+    """How many of the producers are content with acks=1."""
     kinds: tuple[str, ...] = ()
     faults: int = 0
     calm_ms: int = 4_000
@@ -61,7 +73,9 @@ class Settings(NamedTuple):
             "metadata.log.max.record.bytes.between.snapshots": str(self.snapshot_bytes),
             "log.flush.interval.messages": "1",
             "offsets.topic.num.partitions": "3",
-            "offsets.topic.replication.factor": "1",
+            "offsets.topic.replication.factor": str(self.replication_factor),
+            "min.insync.replicas": str(self.min_insync_replicas),
+            "replica.lag.time.max.ms": str(self.lag_time_max_ms),
             "group.consumer.heartbeat.interval.ms": "2000",
             "group.consumer.session.timeout.ms": "10000",
             "group.consumer.min.session.timeout.ms": "10000",
@@ -75,6 +89,7 @@ def drawn(seed: int, **fixed: object) -> Settings:
     random = random_of(seed, "cluster", "settings")
     brokers = random.choice((1, 2, 3, 3, 3, 3, 3, 4, 5))
     session_timeout_ms = random.choice((2_000, 4_000, 9_000))
+    replication_factor = random.randint(1, brokers) if random.random() < 0.5 else min(brokers, 3)
     settings = Settings(
         brokers=brokers,
         voters=random.choice((1, 3, 3, 3)) if brokers >= 3 else 1,
@@ -90,5 +105,12 @@ def drawn(seed: int, **fixed: object) -> Settings:
         kinds=tuple(kind for kind in KINDS if random.random() < 0.5),
         faults=0 if random.random() < 0.1 else random.choice((3, 8, 16, 30)),
         heals_all=random.random() < 0.6,
+        replication_factor=replication_factor,
+        min_insync_replicas=random.randint(1, min(replication_factor, 3)),
+        has_elr=random.random() < 0.6,
+        is_unclean=random.random() < 0.3,
+        lag_time_max_ms=random.choice((700, 3_000, 30_000)),
+        segment_bytes=random.choice((600, 1 << 20)),
+        acks_leader=random.choice((0, 0, 1)),
     )
     return settings._replace(**fixed)  # type: ignore[arg-type]

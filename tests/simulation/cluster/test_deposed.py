@@ -6,7 +6,7 @@ from tests.simulation.clients.client import Place, check
 from tests.simulation.clients.script import Script
 from tests.simulation.cluster.administrator import creatable
 from tests.simulation.cluster.facts import Facts
-from tests.simulation.cluster.oracle import DataOracle
+from tests.simulation.cluster.replicas.claims import DataOracle
 from tests.simulation.cluster.routing import ClusterClient
 from tests.simulation.scenarios.cluster import SimulatedCluster
 from tests.simulation.seeds import replayable
@@ -27,7 +27,7 @@ class Creator(ClusterClient):
         yield link.send(MetadataRequest(topics=[]), MetadataResponse)
         self.is_connected = True
         yield self.sleep(1_500)
-        request = CreateTopicsRequest(topics=[creatable("created", 1, {})], timeout_ms=30_000)
+        request = CreateTopicsRequest(topics=[creatable("created", 1, 1)], timeout_ms=30_000)
         response = yield link.send(request, CreateTopicsResponse, timeout_ms=30_000)
         check(response.topics[0].error_code)
         self.facts.created("created", response.topics[0].topic_id, 1)
@@ -45,7 +45,7 @@ def test_what_is_appended_when_a_leadership_ends_is_not_answered_by_what_the_nex
         former = cluster.controller
         assert former is not None
         others = [broker for broker in cluster.brokers if broker is not former]
-        creator = Creator(Place(world, former.address, DataOracle([], [], set())), "creator")
+        creator = Creator(Place(world, former.address, DataOracle([], set())), "creator")
         creator.start()
         world.scheduler.run_until_true(lambda: creator.is_connected, within_ms=1_000, what="it is connected")
         for other in others:

@@ -48,6 +48,10 @@ class Oracle:
         """Of each group the offset behind the records that it has processed without leaving one out."""
         self._producer_ids: set[int] = set()
 
+    def may_have_lost(self, partition: TopicPartition) -> bool:
+        """Returns whether something may be gone that was acknowledged."""
+        return bool(self.power_cuts) and partition.topic not in self.flushed_topics
+
     def power_was_cut(self) -> None:
         """What is not flushed at once may be gone: nobody can say any more what must be there."""
         self.power_cuts += 1
@@ -83,8 +87,9 @@ class Oracle:
 
     def refused(self, producer: str, partition: TopicPartition, numbers: list[int], code: ErrorCode) -> None:
         """The broker says that it lost what came before."""
-        is_allowed = self.power_cuts and partition.topic not in self.flushed_topics
-        assert is_allowed, f"{partition} refused {producer}'s {numbers} with {code.name}, though nothing may be lost"
+        assert self.may_have_lost(partition), (
+            f"{partition} refused {producer}'s {numbers} with {code.name}, though nothing may be lost"
+        )
         self.partitions[partition].refused.update((producer, number) for number in numbers)
 
     # ---- consumers

@@ -1,0 +1,173 @@
+"""What may be demanded of each partition, after what has happened to the disks of its replicas.
+
+Rules:
+- The *holders* of a partition are the brokers whose disks have all that is committed: those in sync and those who are
+  eligible to lead, as long as nothing has happened to their disks. Nothing is committed without them.
+- A wiped disk holds nothing. A power cut takes the end of what is not flushed at once.
+- While a holder is left nothing may be lost: only a holder may be elected, unless the topic prefers a leader to its
+  records.
+- Where none is left, or somebody else was elected, nothing is claimed until all is mended: an old leader may still
+  show what the others have lost. A partition with one replica has nobody else, and begins anew at once.
+"""
+
+from collections.abc import Iterable
+
+from barnabas.protocol.types import TopicPartition
+from barnabas.replication.metadata.image import NO_LEADER, ImageChanges, MetadataImage, PartitionImage
+from tests.simulation.scenarios.oracle import Oracle
+
+
+class DataOracle(Oracle):
+    """Of partitions that are claimed together. Producer ids are given by all brokers together."""
+
+    def __init__(self, partitions: Iterable[TopicPartition], given: set[int]) -> None:
+        names = list(partitions)
+        super().__init__(names, flushed_topics=[name.topic for name in names])
+        self._producer_ids = given  # I20
+        self.is_suspended = False
+        self.losses = 0
+
+    def may_have_lost(self, partition: TopicPartition) -> bool:
+        return bool(self.losses)
+
+    def begin_anew(self) -> None:
+        """Forgets everything: what comes from now on is checked."""
+        self.power_cuts += 1  # answers to what was sent before do not count
+        self.committed.clear()
+        self.covered.clear()
+        for model in self.partitions.values():
+            model.acknowledged.clear()
+            model.forget_what_was_read()
+
+    def suspend(self) -> None:
+        self.losses += 1
+        self.is_suspended = True
+        self.begin_anew()
+
+    def resume(self) -> None:
+        self.is_suspended = False
+        self.begin_anew()
+
+    def acknowledged(
+        self, producer: str, partition: TopicPartition, numbers: list[int], base_offset: int, power_cuts: int
+    ) -> None:
+        if not self.is_suspended and power_cuts == self.power_cuts:
+            super().acknowledged(producer, partition, numbers, base_offset, power_cuts)
+
+    def refused(self, producer: str, partition: TopicPartition, numbers: list[int], code: object) -> None:
+        assert self.losses, f"{partition} refused {producer}'s {numbers} with {code}, though nothing may be lost"
+
+    def record_read(self, partition: TopicPartition, offset: int, value: bytes) -> None:
+        if not self.is_suspended:
+            super().record_read(partition, offset, value)
+
+    def commit_acknowledged(self, group: str, partition: TopicPartition, offset: int, before: int) -> None:
+        if not self.losses:
+            super().commit_acknowledged(group, partition, offset, before)
+
+    def offset_fetched(self, group: str, partition: TopicPartition, offset: int, before: int) -> None:
+        if not self.losses:
+            super().offset_fetched(group, partition, offset, before)
+
+    def processed(self, group: str, partition: TopicPartition, offset: int) -> None:
+        if not self.losses:
+            super().processed(group, partition, offset)
+
+
+class Claims:
+    def __init__(self, oracles: Iterable[DataOracle], offsets: DataOracle | None, flushed: Iterable[str]) -> None:
+        """Takes the oracle that suffers when commits of groups are lost."""
+        self.by_partition: dict[TopicPartition, DataOracle] = {
+            partition: oracle for oracle in oracles for partition in oracle.partitions
+        }
+        self.oracles = list(dict.fromkeys(self.by_partition.values()))
+        self.holders: dict[TopicPartition, set[int]] = {}
+        self._known: dict[TopicPartition, PartitionImage] = {}
+        self._offsets = offsets
+        self._flushed = frozenset(flushed)
+        self._end_offset = 0
+
+    def oracle_of(self, partition: TopicPartition) -> DataOracle | None:
+        return self._offsets if partition.topic == "__consumer_offsets" else self.by_partition.get(partition)
+
+    def replicas_of(self, partition: TopicPartition) -> tuple[int, ...]:
+        return self._known[partition].replicas
+
+    # ---- disks
+
+    def power_was_cut(self, broker_id: int) -> None:
+        for partition in self.holders:
+            if partition.topic not in self._flushed:
+                self._lost(partition, broker_id)
+
+    def was_stopped(self, broker_id: int) -> None:
+        """The broker forgets all batches of a producer but the last: see `Oracle.was_stopped`."""
+        for partition, oracle in self.by_partition.items():
+            if partition in self._known and broker_id in self._known[partition].replicas:
+                oracle.was_stopped()
+
+    def disk_was_wiped(self, broker_id: int) -> None:
+        for partition in self.holders:
+            self._lost(partition, broker_id)
+
+    def would_lose(self, broker_id: int) -> bool:
+        """Returns whether a wiped disk would take the last copy of something that has several."""
+        return any(
+            holders == {broker_id} and len(self._known[partition].replicas) > 1
+            for partition, holders in self.holders.items()
+        )
+
+    def _lost(self, partition: TopicPartition, broker_id: int) -> None:
+        holders = self.holders[partition]
+        if broker_id in holders:
+            holders.discard(broker_id)
+            if not holders:
+                self._suspend(partition)
+
+    def _suspend(self, partition: TopicPartition) -> None:
+        if (oracle := self.oracle_of(partition)) is None:
+            return
+        oracle.suspend()
+        if len(self.replicas_of(partition)) == 1:
+            self._resume(oracle)
+
+    def all_is_mended(self) -> None:
+        for oracle in self.oracles:
+            if oracle.is_suspended:
+                self._resume(oracle)
+
+    def _resume(self, oracle: DataOracle) -> None:
+        oracle.resume()
+        for partition in oracle.partitions:
+            self.holders[partition] = _in_charge(self._known[partition])
+
+    # ---- metadata
+
+    def published(self, image: MetadataImage, changes: ImageChanges | None = None) -> None:
+        """Hears of every image, from every broker; each is news once. Without changes all of it may be news."""
+        if image.end_offset <= self._end_offset:
+            return
+        self._end_offset = image.end_offset
+        topics = image.topics.values() if changes is None else [after for _, after in changes.topics if after]
+        for topic in topics:
+            for index, now in enumerate(topic.partitions):
+                partition = TopicPartition(topic.name, index)
+                if self._known.get(partition) != now and self.oracle_of(partition) is not None:
+                    self._changed(partition, self._known.get(partition), now)
+                    self._known[partition] = now
+
+    def _changed(self, partition: TopicPartition, known: PartitionImage | None, now: PartitionImage) -> None:
+        holders = self.holders.setdefault(partition, set(now.isr))
+        if known is None:
+            return
+        if now.leader not in (NO_LEADER, known.leader) and now.leader not in holders:
+            self._suspend(partition)
+            holders.clear()
+        old, new = _in_charge(known), _in_charge(now)
+        if new:
+            holders.intersection_update(new)
+            holders.update(new - old)
+
+
+def _in_charge(partition: PartitionImage) -> set[int]:
+    return {*partition.isr, *partition.eligible_leader_replicas}

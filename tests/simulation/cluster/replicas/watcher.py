@@ -1,0 +1,137 @@
+"""Hears of everything that happens to the logs of a cluster, at the moment at which it happens.
+
+A log and a partition tell nobody: while a scenario runs, their methods are replaced by ones that call the real ones and
+then the watcher. What is read of a log is what has been added since the last look.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from barnabas.broker.replicas.leader import LeaderPartition
+from barnabas.broker.replicas.partition import Partition
+from barnabas.protocol.types import TopicPartition, Uuid
+from barnabas.storage.log import AppendInfo, Log
+from tests.simulation.cluster.replicas.claims import Claims
+from tests.simulation.cluster.replicas.history import History, batches_of, enough_are_in_sync
+from tests.simulation.scenarios.brokers import SimulatedBroker
+
+
+class ReplicaWatcher:
+    def __init__(self, claims: Claims) -> None:
+        self.claims = claims
+        self.histories: dict[tuple[Uuid, TopicPartition], History] = {}
+        self._brokers: dict[object, int] = {}
+        """By the loop of each process, which is the clock of its logs."""
+        self._looked_at: dict[tuple[object, TopicPartition], int] = {}
+
+    def watch(self, broker: SimulatedBroker) -> None:
+        """Listens to the process that a broker is now."""
+        self._brokers[broker.process.loop] = broker.node_id
+
+    def disk_was_wiped(self, broker_id: int) -> None:
+        for history in self.histories.values():
+            history.wiped(broker_id)
+
+    def _of(self, log: Log) -> tuple[int, History] | None:
+        """Returns the broker whose log it is and what is known of the partition; None if nothing is claimed of it."""
+        name = log.topic_partition
+        oracle, broker_id = self.claims.by_partition.get(name), self._brokers.get(log.log_dir.clock)
+        if oracle is None or broker_id is None or log.topic_id is None:
+            return None
+        key = (log.topic_id, name)
+        history = self.histories.get(key)
+        if history is None:
+            history = self.histories[key] = History(str(name))
+        history.is_void = history.is_void or bool(oracle.losses)
+        return broker_id, history
+
+    # ---- what happens
+
+    def opened(self, partition: Partition) -> None:
+        if (found := self._of(partition.log)) is not None:
+            broker_id, history = found
+            history.opened(broker_id, partition.log)
+
+    def elected(self, partition: LeaderPartition) -> None:
+        if (found := self._of(partition.log)) is not None and not found[1].is_void:
+            broker_id, history = found
+            log = partition.log
+            history.elected(broker_id, partition.leader_epoch, batches_of(log, 0, log.log_end_offset))
+
+    def appended(self, log: Log) -> None:
+        if (found := self._of(log)) is not None:
+            broker_id, history = found
+            history.led(broker_id, log.latest_epoch)
+            history.changed(broker_id, log)
+
+    def changed(self, log: Log) -> None:
+        if (found := self._of(log)) is not None:
+            broker_id, history = found
+            history.changed(broker_id, log)
+
+    def truncated(self, log: Log) -> None:
+        self.changed(log)
+        key = (log.log_dir.clock, log.topic_partition)
+        self._looked_at[key] = min(self._looked_at.get(key, 0), log.log_end_offset)
+        if (oracle := self.claims.by_partition.get(log.topic_partition)) is not None:
+            oracle.was_stopped()  # what is known of producers is read again, from a snapshot that has less
+
+    def committed(self, log: Log) -> None:
+        found = self._of(log)
+        if found is None or found[1].is_void:
+            return
+        broker_id, history = found
+        history.changed(broker_id, log)
+        key, high_watermark = (log.log_dir.clock, log.topic_partition), log.high_watermark
+        batches = batches_of(log, self._looked_at.get(key, 0), high_watermark)
+        self._looked_at[key] = high_watermark
+        leader = log.listener
+        if isinstance(leader, LeaderPartition):
+            history.committed_by_leader(broker_id, batches)
+            self._check_in_sync(leader, history)
+        else:
+            history.committed_by_follower(broker_id, high_watermark, batches)
+
+    def _check_in_sync(self, leader: LeaderPartition, history: History) -> None:
+        log, in_sync = leader.log, leader.in_sync
+        holders = self.claims.holders.get(leader.topic_partition, set())
+        have = [replica for replica in in_sync.maximal_isr if replica in holders]
+        history.in_sync_have(log.high_watermark, have, is_durable=log.config.flush_messages == 1)
+        needed = min(log.config.min_insync_replicas, len(in_sync.replicas))
+        enough_are_in_sync(history.name, in_sync.isr, needed)
+
+
+@contextmanager
+def listening(watcher: ReplicaWatcher) -> Iterator[None]:
+    def then(owner: type, name: str, tell: Callable[..., None]) -> Any:
+        real = getattr(owner, name)
+
+        def called(self: Any, *args: Any, **options: Any) -> Any:
+            result = real(self, *args, **options)
+            tell(self, result)
+            return result
+
+        return patch.object(owner, name, called)
+
+    def appended(log: Log, info: AppendInfo) -> None:
+        if not info.duplicate:
+            watcher.appended(log)
+
+    def advanced(log: Log, has_moved: bool) -> None:
+        if has_moved:
+            watcher.committed(log)
+
+    with (
+        then(Log, "append", appended),
+        then(Log, "append_as_coordinator", appended),
+        then(Log, "append_as_follower", lambda log, _: watcher.changed(log)),
+        then(Log, "truncate_to", lambda log, _: watcher.truncated(log)),
+        then(Log, "truncate_fully_and_start_at", lambda log, _: watcher.truncated(log)),
+        then(Log, "on_flushed", lambda log, _: watcher.changed(log)),
+        then(Log, "advance_high_watermark", advanced),
+        then(Partition, "__init__", lambda partition, _: watcher.opened(partition)),
+        then(LeaderPartition, "__init__", lambda partition, _: watcher.elected(partition)),
+    ):
+        yield
