@@ -152,6 +152,12 @@ def describe_log_dirs(world: World, version: int) -> dict[str, Any]:
     return {"Topics": world.pick(world.some(topic, 2), None, [], p=0.2)}
 
 
+def alter_replica_log_dirs(world: World, version: int) -> dict[str, Any]:
+    """Names one partition: in what order Kafka answers about several is up to a hash map."""
+    topic = {"Name": world.topic(), "Partitions": [world.partition()]}
+    return {"Dirs": [{"Path": world.pick("/nowhere", "/", p=0.2), "Topics": [topic]}]}
+
+
 def api_versions(world: World, version: int) -> dict[str, Any]:
     return {
         "ClientSoftwareName": world.pick("client", "", "-x", "a b", "é", "x" * 300, p=0.3),
@@ -223,6 +229,7 @@ SHAPES = {
     "DescribeTopicPartitions": describe_topic_partitions,
     "DescribeCluster": describe_cluster,
     "DescribeLogDirs": describe_log_dirs,
+    "AlterReplicaLogDirs": alter_replica_log_dirs,
     "ApiVersions": api_versions,
     "DescribeConfigs": describe_configs,
     "AlterConfigs": alter_configs,
