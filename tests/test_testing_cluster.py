@@ -242,10 +242,11 @@ def test_a_whole_cluster_dies_and_comes_back(cluster: Cluster) -> None:
         node.kill()
     for node in cluster:
         node.start()
+    cluster.wait_in_sync()  # before, nobody knows what is committed
     leader = cluster.leader("orders", 0)
     assert leader is not None
     with RawClient(cluster[leader].port) as client:
-        assert len(values_of(client.fetch("orders"))) == 3
+        assert len(values_of(client.fetch("orders", max_wait_ms=WITHIN_S * 1_000))) == 3
 
 
 def test_a_node_that_runs_is_not_started_and_one_that_is_paused_not_stopped(cluster: Cluster) -> None:

@@ -117,6 +117,7 @@ class Reader:
                 error = message.error()
                 if error is None:
                     self._take(message.offset(), int(message.key()), int(message.value()))
+                    deadline = time.monotonic() + WAIT_S  # a busy machine may take longer for all of them
                 elif error.code() == KafkaError._PARTITION_EOF and was_done:
                     self._consumer.close()
                     return
