@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.base.environment import Random
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages.fetch import PartitionData
+from barnabas.protocol.messages.fetch import FetchRequest, PartitionData
 from barnabas.protocol.types import Uuid
 
 if TYPE_CHECKING:
@@ -28,6 +28,13 @@ _MAX_INT32 = 2**31 - 1
 
 Key = tuple[str | Uuid, int]
 """Topic name, or topic id from version 13 on, and partition."""
+
+
+def forgotten(request: FetchRequest, uses_topic_ids: bool) -> Iterable[Key]:
+    """Yields the partitions that the request takes out of its session."""
+    for topic in request.forgotten_topics_data:
+        for partition in topic.partitions:
+            yield (topic.topic_id if uses_topic_ids else topic.topic), partition
 
 
 class PartitionFetch(NamedTuple):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.base.environment import Environment
 from barnabas.base.network import Address
+from barnabas.broker.cluster.inter_broker import address_of
 from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.network.buffers import Buffers
 from barnabas.protocol.types import TopicPartition
@@ -36,10 +37,8 @@ class Leader(NamedTuple):
 def leader_at(image: MetadataImage, broker_id: int, inter_broker_listener: str) -> Leader | None:
     """Returns where brokers reach this one; None while it is not registered."""
     broker = image.brokers.get(broker_id)
-    if broker is None or not broker.endpoints:
-        return None
-    endpoint = broker.endpoints.get(inter_broker_listener) or next(iter(broker.endpoints.values()))
-    return Leader(broker_id, Address(endpoint.host, endpoint.port))
+    address = None if broker is None else address_of(broker, inter_broker_listener)
+    return None if address is None else Leader(broker_id, address)
 
 
 class Fetchers:

@@ -16,7 +16,15 @@ from collections.abc import Iterable, Sequence
 
 from barnabas.base.environment import Timer
 from barnabas.base.promise import Promise
-from barnabas.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, Key, PartitionFetch
+from barnabas.broker.fetch_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchSession,
+    Key,
+    PartitionFetch,
+    forgotten,
+)
 from barnabas.broker.handlers.current_leader import described_partition
 from barnabas.broker.network.session import ListenerType
 from barnabas.broker.node import Node
@@ -90,7 +98,7 @@ def _session_of(
             return None, asked
         return sessions.create(asked, uses_topic_ids=uses_topic_ids, now_ms=now_ms), asked
     session = sessions.resume(request.session_id, request.session_epoch, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
-    session.update(asked, _forgotten(request, uses_topic_ids))
+    session.update(asked, forgotten(request, uses_topic_ids))
     if not len(session):
         sessions.remove(session.id)
         return None, ()
@@ -112,12 +120,6 @@ def _asked(request: FetchRequest, uses_topic_ids: bool) -> list[PartitionFetch]:
                 partition.last_fetched_epoch,
             )
     return list(asked.values())
-
-
-def _forgotten(request: FetchRequest, uses_topic_ids: bool) -> Iterable[Key]:
-    for topic in request.forgotten_topics_data:
-        for partition in topic.partitions:
-            yield (topic.topic_id if uses_topic_ids else topic.topic), partition
 
 
 class _Fetch:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from barnabas.base.environment import Timer
 from barnabas.base.promise import Promise
-from barnabas.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Key
+from barnabas.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, forgotten
 from barnabas.broker.handlers.current_leader import described_partition
 from barnabas.broker.handlers.divergence import diverging_epoch
 from barnabas.broker.node import Node
@@ -64,7 +64,7 @@ def _session_of(
         session = sessions.create(*replica, node.clock.monotonic_ms()) if is_kept else ReplicaSession(0, *replica)
     else:
         session = sessions.resume(request.session_id, request.session_epoch, *replica)
-        session.forget(_forgotten(request, uses_topic_ids))
+        session.forget(forgotten(request, uses_topic_ids))
     if session.waiting is not None:
         session.waiting.overtaken()
     return session, [session.ask(asked) for asked in _asked(request, uses_topic_ids)]
@@ -82,12 +82,6 @@ def _asked(request: FetchRequest, uses_topic_ids: bool) -> Iterable[ReplicaParti
                 partition.last_fetched_epoch,
                 partition.log_start_offset,
             )
-
-
-def _forgotten(request: FetchRequest, uses_topic_ids: bool) -> Iterable[Key]:
-    for topic in request.forgotten_topics_data:
-        for partition in topic.partitions:
-            yield (topic.topic_id if uses_topic_ids else topic.topic), partition
 
 
 class _ReplicaFetch:
