@@ -4,6 +4,8 @@ import time
 
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
+from kafka import KafkaAdminClient
+from kafka import TopicPartition as KafkaPartition  # librdkafka's client has no call for reassignments
 
 from benchmarks.systems import Failed
 
@@ -14,19 +16,20 @@ LATEST = OffsetSpec.latest()
 
 
 def create_topic(
-    address: str, name: str, partitions: int, configs: dict[str, str], broker_id: int | None = None
+    address: str, name: str, partitions: int, configs: dict[str, str], assignment: list[list[int]] | None = None
 ) -> None:
-    """Creates a topic, on a broker of several if its id is given."""
+    """Creates a topic, whose replicas are where `assignment` says, and waits until all are in sync."""
     client = connected(address)
-    count = min(partitions, CREATED_AT_ONCE)
-    if broker_id is None:
-        topic = NewTopic(name, count, replication_factor=1, config=configs)
+    if assignment is not None:
+        topic = NewTopic(name, partitions, replica_assignment=assignment, config=configs)
+        client.create_topics([topic], operation_timeout=READY_SECONDS)[name].result()
+        wait_until_in_sync(address, name, len(assignment[0]))
     else:
-        topic = NewTopic(name, count, replica_assignment=[[broker_id]] * count, config=configs)
-    client.create_topics([topic], operation_timeout=READY_SECONDS)[name].result()
-    for count in range(CREATED_AT_ONCE * 2, partitions + CREATED_AT_ONCE, CREATED_AT_ONCE):
-        more = NewPartitions(name, min(count, partitions))
-        client.create_partitions([more], operation_timeout=READY_SECONDS)[name].result()
+        topic = NewTopic(name, min(partitions, CREATED_AT_ONCE), replication_factor=1, config=configs)
+        client.create_topics([topic], operation_timeout=READY_SECONDS)[name].result()
+        for count in range(CREATED_AT_ONCE * 2, partitions + CREATED_AT_ONCE, CREATED_AT_ONCE):
+            more = NewPartitions(name, min(count, partitions))
+            client.create_partitions([more], operation_timeout=READY_SECONDS)[name].result()
     wait_for_leaders(address, name, partitions)
 
 
@@ -42,10 +45,31 @@ def connected(address: str) -> AdminClient:
     return AdminClient({"bootstrap.servers": address, "socket.timeout.ms": 300_000, "log_level": 0})
 
 
+def reassign(address: str, name: str, replicas: list[list[int]]) -> None:
+    """Asks for other replicas of each partition, and returns before they have caught up."""
+    wanted = {KafkaPartition(name, index): ids for index, ids in enumerate(replicas)}
+    with KafkaAdminClient(bootstrap_servers=address) as client:
+        answers = client.alter_partition_reassignments(wanted)
+    if refused := {str(error) for error in answers.values() if error is not None}:
+        raise Failed(f"topic {name} is not reassigned: {', '.join(refused)}")
+
+
 def wait_for_leaders(address: str, name: str, partitions: int) -> None:
     """Waits until each partition answers: a topic exists a little before its leaders do."""
     for first in range(0, partitions, PARTITIONS_AT_ONCE):
         _wait_for(address, name, range(first, min(partitions, first + PARTITIONS_AT_ONCE)))
+
+
+def wait_until_in_sync(address: str, name: str, replicas: int) -> None:
+    """Waits until every partition has so many replicas in sync."""
+    client, deadline = connected(address), time.monotonic() + READY_SECONDS
+    while True:
+        partitions = client.list_topics(name, timeout=30).topics[name].partitions.values()
+        if partitions and all(len(partition.isrs) >= replicas for partition in partitions):
+            return
+        if time.monotonic() > deadline:
+            raise Failed(f"topic {name} has replicas that are not in sync after {READY_SECONDS} s")
+        time.sleep(0.02)
 
 
 def _wait_for(address: str, name: str, partitions: range) -> None:

@@ -53,12 +53,26 @@ class Bench:
         return max(at_least, int(amount * self.scale))
 
     def topic(self, partitions: int = 1, **configs: str) -> str:
-        """Creates a topic and waits for its leaders. Underscores of the names stand for Kafka's dots."""
+        """Creates a topic and waits for its leaders: this broker, for all partitions, because the generator talks to
+        one. Underscores of the names stand for Kafka's dots."""
+        if len(self.system.addresses) == 1:
+            return self._create(partitions, None, configs)
+        return self._create(partitions, [self._replicas(self.broker)] * partitions, configs)
+
+    def spread_topic(self, partitions: int) -> str:
+        """Creates a topic whose leaders are spread over all brokers, for clients that know where each is."""
+        return self._create(partitions, [self._replicas(first) for first in range(partitions)], {})
+
+    def _replicas(self, first: int) -> list[int]:
+        """Returns the ids of the brokers that have a replica, the leader first."""
+        brokers = len(self.system.addresses)
+        return [(first + number) % brokers + 1 for number in range(self.system.replicas)]
+
+    def _create(self, partitions: int, assignment: list[list[int]] | None, configs: dict[str, str]) -> str:
         self.topics += 1
         name = f"{self.topic_prefix}-{self.topics}"
         settings = {key.replace("_", "."): value for key, value in configs.items()}
-        broker_id = self.broker + 1 if len(self.system.addresses) > 1 else None
-        admin.create_topic(self.address, name, partitions, settings, broker_id)
+        admin.create_topic(self.address, name, partitions, settings, assignment)
         return name
 
     def settle(self, size_bytes: float) -> None:
@@ -83,7 +97,8 @@ class Bench:
 
     @contextmanager
     def loading(self, mode: str, **options: Any) -> Iterator[Load]:
-        with loading([str(self.program), mode], {"address": self.address, **options}) as load:
+        acks = "all" if self.system.replicas > 1 else "1"
+        with loading([str(self.program), mode], {"address": self.address, "acks": acks, **options}) as load:
             yield load
 
     def python_load(self, client: str, mode: str, **options: Any) -> Outcome:

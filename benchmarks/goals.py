@@ -146,6 +146,37 @@ GOALS = (
         *("two brokers: creating 1,000 topics ≥ Kafka's rate", "two-brokers-topics", "1,000 topics", "topics/s"),
         *(1.0, "times Kafka's, at least"),
     ),
+    Goal(
+        *("three replicas: produce 1 KB ≥ 2.5× Kafka's MB/s", "replicas-produce", "1 KB, none", "produce MB/s"),
+        *(2.5, "times Kafka's, at least"),
+    ),
+    Goal(
+        *("… at ≤ a fifth of its CPU", "replicas-produce", "1 KB, none", "produce CPU s/GB"),
+        *(0.2, "times Kafka's, at most"),
+    ),
+    Goal("… and ≤ 4 CPU s/GB", "replicas-produce", "1 KB, none", "produce CPU s/GB", 4, "at most"),
+    Goal("… memory of all afterwards ≤ 180 MB", "replicas-produce", "1 KB, none", "RSS MB", 180, "at most"),
+    Goal(
+        "three replicas: one record at a time, p50 ≤ 0.5 ms",
+        "replicas-latency",
+        "one at a time",
+        "p50 ms",
+        0.5,
+        "at most",
+    ),
+    Goal("… and not above Kafka's", "replicas-latency", "one at a time", "p50 ms", 1.0, "times Kafka's, at most"),
+    Goal("… p99 ≤ a third of Kafka's", "replicas-latency", "one at a time", "p99 ms", 0.333, "times Kafka's, at most"),
+    Goal("three replicas: one-record requests ≥ 25,000/s", "replicas-requests", DEEP, "requests/s", 25_000, "at least"),
+    Goal(
+        *("… among 1,000 partitions ≤ 1.3× among 10", "replicas-requests", "1,000 partitions", "CPU µs/request"),
+        *(1.3, "times another case, at most", "10 partitions"),
+    ),
+    Goal(
+        *("a new replica of 10 GB catches up at ≥ Kafka's rate", "replicas-catch-up", "10 GB", "MB/s"),
+        *(1.0, "times Kafka's, at least"),
+    ),
+    Goal("… and writers' p99 meanwhile ≤ 2×", "replicas-catch-up", "10 GB", "times p99 before", 2, "at most"),
+    Goal("a leader is killed: no ack for ≤ 0.5 s", "failover", "killed", "longest gap s", 0.5, "at most"),
     Goal("recovery scan ≥ 0.5 GB/s", "scan", "10 GB", "scan GB/s", 0.5, "GB/s, at least"),
 )
 

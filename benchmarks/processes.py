@@ -36,16 +36,23 @@ class Process:
     def ended(self) -> bool:
         return self._popen.poll() is not None
 
-    def end(self, number: signal.Signals) -> None:
-        """Ends the process and its descendants, which it can no longer end itself if it was killed."""
-        children = tree(self.pid)[1:]
+    def send(self, number: signal.Signals) -> None:
         if self._popen.poll() is None:
             self._popen.send_signal(number)
+
+    def wait(self) -> None:
+        """Waits until the process has ended. One that takes too long is killed."""
         try:
             self._popen.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
             self._popen.kill()
             self._popen.wait()
+
+    def end(self, number: signal.Signals) -> None:
+        """Ends the process and its descendants, which it can no longer end itself if it was killed."""
+        children = tree(self.pid)[1:]
+        self.send(number)
+        self.wait()
         for child in children:
             try:
                 if os.getsid(child) == self.pid:  # an id that now belongs to somebody else is not ours to end

@@ -162,7 +162,7 @@ def profile(scenario: Scenario, cases: list[Case], scale: float) -> None:
     program = generator.build()
     with tempfile.TemporaryDirectory(prefix="barnabas-profile-", dir=DATA) as folder:
         for case in cases:
-            system = Barnabas(Path(folder) / "barnabas", dict(scenario.settings), scenario.brokers)
+            system = Barnabas(Path(folder) / "barnabas", dict(scenario.settings), scenario.brokers, scenario.replicas)
             bench = ProfiledBench(system, program, Path(folder), scale)
             try:
                 bench.start_seconds = system.start()

@@ -39,7 +39,7 @@ class Plan:
         for scenario in self.scenarios:
             if number >= scenario.samples_at_most:
                 continue
-            kind = (tuple(scenario.settings.items()), scenario.brokers, scenario.warm_up)
+            kind = (tuple(scenario.settings.items()), scenario.brokers, scenario.replicas, scenario.warm_up)
             broker = kind if self.quick else scenario.name
             for case in scenario.cases:
                 if number < case.samples_at_most and (case.quick or not self.quick):
@@ -73,7 +73,8 @@ def take_session(plan: Plan, run: Run, work: list[Work], kind: type[System], pro
     """Does all work of a session on one broker. After a failed case the next ones get another broker."""
     while work:
         folder = plan.folder / kind.name
-        system = kind(folder, dict(work[0][0].settings), work[0][0].brokers)
+        first, _ = work[0]
+        system = kind(folder, dict(first.settings), first.brokers, first.replicas)
         bench = Bench(system, plan.program, plan.folder, plan.scale)
         try:
             work = _measure(bench, run, work, progress)

@@ -36,7 +36,8 @@ class Scenario:
     cases: tuple[Case, ...]
     measure: Callable[[Bench, Case], Figures]
     settings: Mapping[str, str] = field(default_factory=dict)  # of the broker, the same for all systems
-    brokers: int = 1  # processes of Barnabas, for which Apache Kafka has threads in one
+    brokers: int = 1  # processes of Barnabas, for which Apache Kafka has threads in one, unless there are replicas
+    replicas: int = 1  # of each partition; with several, producers ask for acks=all, and both systems have `brokers`
     samples_at_most: int = 1000  # fewer for what takes minutes; 4 still show a winner (results.ENOUGH_SAMPLES)
     warm_up: bool = True  # load the broker before the first case, so that compilers have seen the code
 

@@ -33,10 +33,12 @@ class Failed(Exception):
 
 class System(Protocol):
     """One broker, or a cluster, with a data directory of its own. `settings` are Kafka's keys and mean the same to all
-    systems."""
+    systems. Where partitions have one replica, `brokers` are processes of Barnabas, for which Apache Kafka has threads
+    in one; where they have several, both have as many brokers."""
 
     name: str
     addresses: list[str]  # of each broker, whose ids count from 1
+    replicas: int  # of each partition
 
     @classmethod
     def missing(cls) -> str | None: ...  # one line that says what to do, or None
@@ -45,11 +47,12 @@ class System(Protocol):
     @classmethod
     def described(cls) -> dict[str, str]: ...  # the settings that a reader of the figures needs
 
-    def __init__(self, folder: Path, settings: dict[str, str], brokers: int = 1) -> None: ...
+    def __init__(self, folder: Path, settings: dict[str, str], brokers: int = 1, replicas: int = 1) -> None: ...
     def prepare(self) -> None: ...  # once per data directory, before the first start
     def start(self) -> float: ...  # returns the seconds to the first answer
     def kill(self) -> None: ...
-    def stop(self) -> None: ...
+    def end_broker(self, broker_id: int, number: signal.Signals) -> None: ...  # one of several
+    def start_broker(self, broker_id: int) -> None: ...  # again, and returns at once
     def pids(self) -> list[int]: ...
     def log_dir(self) -> Path: ...
 
@@ -59,16 +62,17 @@ class LocalBroker:
 
     name = ""
 
-    def __init__(self, folder: Path, settings: dict[str, str], brokers: int = 1) -> None:
+    def __init__(self, folder: Path, settings: dict[str, str], brokers: int = 1, replicas: int = 1) -> None:
         self.folder = folder
         self.settings = settings
         self.brokers = brokers
+        self.replicas = replicas
         self.port = free_port()
         self.addresses = [f"127.0.0.1:{self.port}"]
-        self.process: Process | None = None
+        self.processes: list[Process] = []
         folder.mkdir(parents=True)
 
-    def command(self) -> list[str]:
+    def commands(self) -> list[list[str]]:
         raise NotImplementedError
 
     def prepare(self) -> None:
@@ -79,29 +83,29 @@ class LocalBroker:
 
     def start(self) -> float:
         started = time.perf_counter()
-        self.process = Process(self.command(), self.folder / "broker.log")
+        self.processes = [Process(command, self.folder / "broker.log") for command in self.commands()]
         while not self.is_ready():
-            if self.process.ended() or time.perf_counter() - started > START_SECONDS:
+            if self._has_ended() or time.perf_counter() - started > START_SECONDS:
                 raise Failed(f"{self.name} did not start: {last_lines(self.folder / 'broker.log')}")
             time.sleep(0.001)
         return time.perf_counter() - started
 
     def is_ready(self) -> bool:
-        return answers(self.port)
+        """Returns whether each broker answers, and knows the others."""
+        return all(known_brokers(address) == len(self.addresses) for address in self.addresses)
 
     def pids(self) -> list[int]:
-        assert self.process is not None
-        if self.process.ended():
+        assert self.processes
+        if self._has_ended():
             raise Failed(f"{self.name} ended: {last_lines(self.folder / 'broker.log')}")
-        return tree(self.process.pid)
+        return [pid for process in self.processes for pid in tree(process.pid)]
 
     def kill(self) -> None:
-        if self.process is not None:
-            self.process.end(signal.SIGKILL)
+        for process in self.processes:
+            process.end(signal.SIGKILL)
 
-    def stop(self) -> None:
-        if self.process is not None:
-            self.process.end(signal.SIGTERM)
+    def _has_ended(self) -> bool:
+        return any(process.ended() for process in self.processes)
 
 
 class Barnabas(LocalBroker):
@@ -128,25 +132,36 @@ class Barnabas(LocalBroker):
         for folder in SOURCES:
             compileall.compile_dir(ROOT / folder, quiet=2)
 
-    def command(self) -> list[str]:
+    def commands(self) -> list[list[str]]:
         options = [part for key, value in self.settings.items() for part in ("--set", f"{key}={value}")]
         port = self.port if self.brokers == 1 else 0  # several find free ports, and say which
         where = ["--port", str(port), "--brokers", str(self.brokers), "--data-dir", str(self.log_dir())]
-        return [str(Path(sys.executable).with_name("barnabas")), "start", *where, *options]
+        return [[str(Path(sys.executable).with_name("barnabas")), "start", *where, *options]]
 
     def is_ready(self) -> bool:
-        """Returns whether each broker answers. Several say so, and where, when all are part of the cluster."""
-        if self.brokers == 1:
-            return super().is_ready()
-        said = re.search(r"is ready on (\S+) ", (self.folder / "broker.log").read_text())
-        if said is None:
-            return False
-        self.addresses = said[1].split(",")
-        return all(answers(int(address.rpartition(":")[2])) for address in self.addresses)
+        """Returns whether each broker answers. Several say where, when all are part of the cluster."""
+        if self.brokers > 1:
+            said = re.search(r"is ready on (\S+) ", (self.folder / "broker.log").read_text())
+            if said is None:
+                return False
+            self.addresses = said[1].split(",")
+        return super().is_ready()
+
+    def end_broker(self, broker_id: int, number: signal.Signals) -> None:
+        lock = str((self.log_dir() / str(broker_id) / ".lock").resolve())
+        for pid in self.pids():
+            if any(os.path.realpath(descriptor) == lock for descriptor in Path(f"/proc/{pid}/fd").iterdir()):
+                os.kill(pid, number)
+                return
+        raise Failed(f"broker {broker_id} does not run")
+
+    def start_broker(self, broker_id: int) -> None:
+        """Does nothing: the supervisor starts a broker that has ended."""
 
 
 class ApacheKafka(LocalBroker):
-    """One process, broker and controller, with the heap, collector and thread counts of Kafka's own start script."""
+    """One process, broker and controller, with the heap, collector and thread counts of Kafka's own start script; or
+    three of them, where partitions have three replicas."""
 
     name = "kafka"
 
@@ -157,7 +172,6 @@ class ApacheKafka(LocalBroker):
     )
     PROPERTIES: ClassVar = {
         "process.roles": "broker,controller",
-        "node.id": "1",
         "controller.listener.names": "CONTROLLER",
         "num.network.threads": "3",
         "num.io.threads": "8",
@@ -166,6 +180,12 @@ class ApacheKafka(LocalBroker):
         "offsets.topic.replication.factor": "1",
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
+    }
+    REPLICATED: ClassVar = {
+        "offsets.topic.replication.factor": "3",
+        "transaction.state.log.replication.factor": "3",
+        "transaction.state.log.min.isr": "2",
+        "min.insync.replicas": "2",
     }
     LOGGING = (
         "appender.out.type=Console\nappender.out.name=out\nappender.out.layout.type=PatternLayout\n"
@@ -188,53 +208,83 @@ class ApacheKafka(LocalBroker):
     def described(cls) -> dict[str, str]:
         return {"command": " ".join(cls.JVM), "settings": " ".join(f"{k}={v}" for k, v in cls.PROPERTIES.items())}
 
-    def prepare(self) -> None:
-        """Formats a data directory once in a run and copies it from then on: a JVM for every sample would take
-        minutes."""
-        formatted = self.folder.parent / "kafka-formatted"
-        if not formatted.is_dir():
-            formatted.mkdir()
-            self._format(formatted)
-        shutil.copytree(formatted / "data", self.log_dir())
-        self._configure(self.folder)
+    def __init__(self, folder: Path, settings: dict[str, str], brokers: int = 1, replicas: int = 1) -> None:
+        super().__init__(folder, settings, brokers if replicas > 1 else 1, replicas)
+        ports = [self.port, *(free_port() for _ in range(1, self.brokers))]
+        self.addresses = [f"127.0.0.1:{port}" for port in ports]
+        self.controllers = [f"127.0.0.1:{free_port()}" for _ in ports]
 
-    def _configure(self, folder: Path) -> Path:
-        controller = free_port()
+    def prepare(self) -> None:
+        """Formats data directories once in a run and copies them from then on: a JVM for every sample would take
+        minutes."""
+        formatted = self.folder.parent / f"kafka-formatted-{self.brokers}"
+        for broker_id in self._broker_ids():
+            if not self._data(formatted, broker_id).is_dir():
+                formatted.mkdir(exist_ok=True)
+                self._format(formatted, broker_id)
+            shutil.copytree(self._data(formatted, broker_id), self._data(self.folder, broker_id))
+            self._configure(self.folder, broker_id)
+
+    def _broker_ids(self) -> range:
+        return range(1, self.brokers + 1)
+
+    def _data(self, folder: Path, broker_id: int) -> Path:
+        return folder / "data" if self.brokers == 1 else folder / "data" / str(broker_id)
+
+    def _configure(self, folder: Path, broker_id: int) -> Path:
+        client, controller = self.addresses[broker_id - 1], self.controllers[broker_id - 1]
+        voters = (f"{voter_id}@{address}" for voter_id, address in enumerate(self.controllers, 1))
         properties = {
             **self.PROPERTIES,
-            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "listeners": f"PLAINTEXT://{self.addresses[0]},CONTROLLER://127.0.0.1:{controller}",
-            "log.dirs": str(folder / "data"),
+            **(self.REPLICATED if self.replicas > 1 else {}),
+            "node.id": str(broker_id),
+            "controller.quorum.voters": ",".join(voters),
+            "listeners": f"PLAINTEXT://{client},CONTROLLER://{controller}",
+            "log.dirs": str(self._data(folder, broker_id)),
             **self.settings,
         }
         (folder / "log4j2.properties").write_text(self.LOGGING)
-        config = folder / "server.properties"
+        config = folder / f"server-{broker_id}.properties"
         config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
         return config
 
-    def _format(self, folder: Path) -> None:
+    def _format(self, folder: Path, broker_id: int) -> None:
         tool = ["java", "-cp", f"{KAFKA_LIBS}/*", "kafka.tools.StorageTool", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qk"]
-        command = [*tool, "-c", str(self._configure(folder))]
+        command = [*tool, "-c", str(self._configure(folder, broker_id))]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode:
             raise Failed(f"kafka: the data directory was not formatted: {done.stdout[-1000:]}")
 
-    def command(self) -> list[str]:
+    def commands(self) -> list[list[str]]:
+        return [self._command(broker_id) for broker_id in self._broker_ids()]
+
+    def _command(self, broker_id: int) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"
         classes = ["-cp", f"{KAFKA_LIBS}/*", "kafka.Kafka"]
-        return ["java", *self.JVM, logging, *classes, str(self.folder / "server.properties")]
+        return ["java", *self.JVM, logging, *classes, str(self.folder / f"server-{broker_id}.properties")]
+
+    def end_broker(self, broker_id: int, number: signal.Signals) -> None:
+        self.processes[broker_id - 1].send(number)
+
+    def start_broker(self, broker_id: int) -> None:
+        self.processes[broker_id - 1].wait()
+        self.processes[broker_id - 1] = Process(self._command(broker_id), self.folder / "broker.log")
 
 
 SYSTEMS: dict[str, type[System]] = {system.name: system for system in (Barnabas, ApacheKafka)}
 
 
-def answers(port: int) -> bool:
+def known_brokers(address: str) -> int:
+    """Returns how many brokers the one at this address knows; 0 if it does not answer."""
+    host, _, port = address.rpartition(":")
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        with socket.create_connection((host, int(port)), timeout=10) as connection:
             connection.sendall(METADATA_REQUEST)
-            return len(connection.recv(4)) == 4
+            head = connection.recv(12, socket.MSG_WAITALL)
     except OSError:
-        return False
+        return 0
+    (_, _, count) = struct.unpack(">iii", head) if len(head) == 12 else (0, 0, 0)
+    return int(count)
 
 
 def free_port() -> int:

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static struct connection *connections;
@@ -112,7 +113,7 @@ void run_produce(void) {
     partitions = (uint32_t)number_option("partitions", 1);
     records = (uint32_t)number_option("records", 1);
     record_bytes = (uint32_t)number_option("record_bytes", 100);
-    acks = (int16_t)(number_option("acks_all", 0) ? -1 : 1);
+    acks = (int16_t)(strcmp(text_option("acks", "1"), "all") ? 1 : -1);
     rate = (uint64_t)number_option("rate", 0);
     requests = (uint64_t)number_option("requests", 100000000);
     uint64_t milliseconds = (uint64_t)number_option("milliseconds", 0);

@@ -9,6 +9,7 @@ from benchmarks.scenarios import (
     python_clients,
     readers,
     recovery,
+    replicas,
     requests,
     spark,
     start_and_memory,
@@ -26,4 +27,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     *python_clients.SCENARIOS,
     *spark.SCENARIOS,
     *clusters.SCENARIOS,
+    *replicas.SCENARIOS,
 )

@@ -26,6 +26,7 @@ from barnabas.protocol.errors import (
     OffsetOutOfRange,
     UnknownLeaderEpoch,
     UnknownTopicId,
+    UnknownTopicOrPartition,
 )
 from barnabas.protocol.messages.fetch import (
     EpochEndOffset,
@@ -316,7 +317,7 @@ class _ReplicaFetch:
             partition_index=each.asked.key[1],
             error_code=error.code,
             high_watermark=-1,
-            aborted_transactions=None,
+            aborted_transactions=() if isinstance(error, (UnknownTopicId, UnknownTopicOrPartition)) else None,
             records=b"",
         )
         if self._names_leaders and isinstance(error, (NotLeaderOrFollower, FencedLeaderEpoch)):

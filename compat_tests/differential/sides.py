@@ -174,10 +174,20 @@ def probe() -> Request:
 
 
 def place(element: Any) -> str:
-    """Returns the place of an element among others, by names that both brokers use."""
+    """Returns the place of an element among others, by names that both brokers use; if it has none, by what it says."""
     if isinstance(element, dict):
-        element = [element[name] for name in IDENTITY if name in element and name not in KINDS]
+        names = [element[name] for name in IDENTITY if name in element and name not in KINDS]
+        return repr(names or without_own_names(element))
     return repr(element)
+
+
+def without_own_names(value: Any) -> Any:
+    """Returns what is left of an answer without the names that each broker gives itself."""
+    if isinstance(value, dict):
+        return {name: without_own_names(inner) for name, inner in value.items() if name not in KINDS}
+    if isinstance(value, list):
+        return [without_own_names(inner) for inner in value]
+    return value
 
 
 class Barrier:

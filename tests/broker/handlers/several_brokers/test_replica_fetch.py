@@ -286,7 +286,15 @@ def test_an_unknown_topic_is_told_at_once(client: RawClient, topic: str) -> None
     follower = Follower(client, topic, {0: 0})
     request = follower.request({}, max_wait_ms=LATER_MS)
     request.topics = [FetchTopic(topic_id=b"?" * 16, partitions=fetch_request("x", {0: 0}).topics[0].partitions)]
-    assert client.call(request).responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    data = client.call(request).responses[0].partitions[0]
+    assert (data.error_code, data.aborted_transactions) == (ErrorCode.UNKNOWN_TOPIC_ID, [])
+
+
+def test_an_unknown_partition_has_an_empty_list_of_aborted_transactions_as_in_kafka(
+    client: RawClient, topic: str
+) -> None:
+    data = told(Follower(client, topic, {7: 0}).answer)[7]
+    assert (data.error_code, data.aborted_transactions) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
 
 
 def test_a_waiting_fetch_hears_that_the_leader_has_a_new_epoch_or_leads_no_more(
