@@ -7,6 +7,7 @@ a test is skipped with the reason; on CI that is a failure: a comparison that do
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -33,13 +34,18 @@ def newest_clients_jar() -> Path:
 
 def run_java(source: str, stdin: str, *first: Path) -> str:
     """What the program tests/java/<source> prints, compiled as it is run. Jars that are named come before Kafka's."""
-    class_path = ":".join(map(str, (*first, kafka_libs() / "*")))
-    if shutil.which("java") is None:
-        _missing("no java on the path: install a JDK, version 17 or later")
-    command = ["java", "-XX:TieredStopAtLevel=1", "-cp", class_path, str(JAVA_SOURCES / source)]
+    command = java_command(source, first=first)
     finished = subprocess.run(command, input=stdin, capture_output=True, text=True, encoding="utf-8", timeout=100)
     assert finished.returncode == 0, finished.stderr[-2000:]
     return finished.stdout
+
+
+def java_command(source: str, *arguments: str, first: Sequence[Path] = ()) -> list[str]:
+    """What starts the program tests/java/<source>: most of its time it is compiled, so the quick compiler has to do."""
+    class_path = ":".join(map(str, (*first, kafka_libs() / "*")))
+    if shutil.which("java") is None:
+        _missing("no java on the path: install a JDK, version 17 or later")
+    return ["java", "-XX:TieredStopAtLevel=1", "-cp", class_path, str(JAVA_SOURCES / source), *arguments]
 
 
 def _missing(reason: str) -> NoReturn:
