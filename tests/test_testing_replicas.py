@@ -4,6 +4,7 @@ import re
 import shutil
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from barnabas.broker.system.entropy import Entropy
 from barnabas.cluster.formatting import Formatter, NodeFormat
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.create_topics import CreateTopicsRequest
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas.testing import Cluster
 from barnabas.testing.files import UnsyncedFiles
 from tests.broker.wire import RawClient, good, values_of
+from tests.replication.clusters import new_topic
 
 WITHIN_S = 60
 
@@ -169,6 +173,56 @@ def test_a_leader_that_is_cut_off_acknowledges_nothing_and_loses_what_it_had_alo
     cluster.move_leader("orders", 0, to=cut_off)
     with RawClient(cluster[cut_off].port) as client:
         assert len(values_of(client.fetch("orders"))) == 3, "what only it had was never acknowledged"
+
+
+def test_a_partition_is_refused_and_waited_for_while_all_that_were_in_sync_are_dead() -> None:
+    """The replica that is alive is behind: if it led, what was acknowledged would be lost."""
+    behind, last = 4, 5  # which have no vote
+    with Cluster(brokers=5) as cluster, ThreadPoolExecutor() as threads:
+        create_on(cluster, [behind, last])
+        producing = Producing(cluster)
+        producing.wait_for_more()
+        cluster[behind].kill()
+        wait_for_isr(cluster, {last})
+        producing.wait_for_more()
+        cluster[last].kill()
+        nodes = cluster._nodes
+        nodes.runtime.wait_until(lambda: nodes.partition("orders", 0).leader == -1, "somebody leads")
+        cluster[behind].start()
+        assert leader_in_metadata(cluster[behind].port) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+        for node in (cluster[1], cluster[behind]):
+            assert produce(cluster, node.node_id) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            with RawClient(node.port) as client:  # of a version in which followers could not be read from
+                assert client.fetch("orders", version=10).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        with RawClient(cluster[behind].port) as client:
+            known = [int(value or b"") for value in values_of(client.fetch("orders"))]
+        assert known == producing.acknowledged[: len(known)], "what it knows to be committed, and no more"
+        reading = threads.submit(stored, cluster, len(producing.acknowledged))
+        cluster[last].start()
+        producing.wait_for_more()
+        producing.finish()
+        assert producing.errors == []
+        assert reading.result(WITHIN_S) == producing.acknowledged[: len(reading.result())]
+        assert stored(cluster, len(producing.acknowledged)) == producing.acknowledged
+        wait_for_isr(cluster, {behind, last})
+
+
+def create_on(cluster: Cluster, replicas: list[int]) -> None:
+    topic = new_topic("orders", -1, -1, {0: replicas}, {"min.insync.replicas": "1"})
+    with RawClient(cluster.port) as client:
+        assert client.call(CreateTopicsRequest(topics=[topic])).topics[0].error_code == ErrorCode.NONE
+
+
+def wait_for_isr(cluster: Cluster, isr: set[int]) -> None:
+    nodes = cluster._nodes
+    nodes.runtime.wait_until(lambda: {*nodes.partition("orders", 0).isr} == isr, f"{isr} are not those in sync")
+
+
+def leader_in_metadata(port: int) -> tuple[int, int]:
+    with RawClient(port) as client:
+        answer = client.call(MetadataRequest(topics=[MetadataRequestTopic(name="orders")]))
+    (partition,) = answer.topics[0].partitions
+    return partition.error_code, partition.leader_id
 
 
 def test_a_broker_whose_disk_was_replaced_copies_everything_again() -> None:
