@@ -38,6 +38,11 @@ class Member:
     def data_dir(self) -> Path:
         return self.folder / "data"
 
+    @property
+    def formatting(self) -> tuple[str, ...]:
+        """Returns how its directory is prepared: it joins a quorum that is there."""
+        return ("--no-initial-controllers",) if "controller" in self.settings["process.roles"] else ()
+
     def start(self) -> None:
         """Returns when the controller lets it serve."""
         self.process = self._life.enter_context(self._running())
@@ -65,8 +70,10 @@ class BarnabasMember(Member):
         config = self.folder / "server.properties"
         config.write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
         command = (sys.executable, "-m", "barnabas")
-        formatting = (*command, "format", "--config", str(config), "--cluster-id", CLUSTER_ID, "--ignore-formatted")
-        subprocess.run(formatting, check=True, cwd=self.folder, stdout=subprocess.DEVNULL)
+        formatting = ("format", "--config", str(config), "--cluster-id", CLUSTER_ID, "--ignore-formatted")
+        subprocess.run(
+            (*command, *formatting, *self.formatting), check=True, cwd=self.folder, stdout=subprocess.DEVNULL
+        )
         start = [*command, "start", "--config", str(config)]
         log = self.folder / "broker.log"
         with running(start, log, cwd=self.folder) as (process, lines):
@@ -77,8 +84,8 @@ class BarnabasMember(Member):
 class KafkaMember(Member):
     @contextmanager
     def _running(self) -> Iterator[subprocess.Popen[str]]:
-        formatting = ("--no-initial-controllers",) if "controller" in self.settings["process.roles"] else ()
-        with kafka_process(self.folder, self.node_id, self.port, 0, self.settings, *formatting) as (process, lines):
+        own = (self.folder, self.node_id, self.port, 0, self.settings)
+        with kafka_process(*own, *self.formatting) as (process, lines):
             wait_for(READY_OF_KAFKA, lines, process, self.folder / "broker.log")
             yield process
 

@@ -136,6 +136,16 @@ def test_a_fetch_from_another_brokers_partition_is_told_where_to_go(
     assert endpoints(answer) == (AT_SIBLING if version >= 16 else [])
 
 
+@pytest.mark.parametrize("version", [4, 12, 13, 18])
+def test_a_fetch_from_a_partition_that_nobody_leads_is_refused_at_once_and_names_nobody(
+    client: RawClient, version: int
+) -> None:
+    topic = "nobodys" if version < 13 else client.topic_id("nobodys")
+    answer = client.call(fetch_request(topic, {0: 0}, max_wait_ms=60_000), version)
+    assert leader_of(answer.responses[0].partitions[0]) == (NOT_LEADER, -1, 1 if version >= 16 else -1)
+    assert endpoints(answer) == []
+
+
 def test_a_fetch_in_an_old_epoch_is_told_who_leads_now(broker: Broker, client: RawClient) -> None:
     create(broker, "again", [US])
     move(broker, "again", US)
