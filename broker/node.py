@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from barnabas.broker.groups.coordinator import GroupCoordinator
     from barnabas.broker.producer_ids import ProducerIds
     from barnabas.broker.replicas.replication import Replication
+    from barnabas.broker.replicas.throttles import Throttles
     from barnabas.broker.topic_creation import TopicCreation
 
 
@@ -84,6 +85,7 @@ class Node:
         self._has_begun = False
         self._groups: GroupCoordinator | None = None
         self._suspects: Suspects | None = None
+        self._throttles: Throttles | None = None
         self._image_waiters: list[_ImageWaiter] = []
         configuration.subscribe(self._on_configuration)
 
@@ -100,7 +102,7 @@ class Node:
         from barnabas.broker.replicas.replication import Replication, ReplicationSettings
 
         config = self.config
-        me = Follower(self.node_id, lambda: self.lifecycle.broker_epoch, lambda: self.config)
+        me = Follower(self.node_id, lambda: self.lifecycle.broker_epoch, lambda: self.config, self.throttles.follower)
         return Replication(
             self.clock,
             Fetchers(me, self._environment, self._buffers),
@@ -111,6 +113,16 @@ class Node:
                 config.replica_high_watermark_checkpoint_interval_ms,
             ),
         )
+
+    @property
+    def throttles(self) -> "Throttles":
+        """Returns the limits on the copying of replicas, which are created with the first replica that is copied."""
+        if self._throttles is None:
+            from barnabas.broker.replicas.throttles import Throttles
+
+            self._throttles = Throttles(self.clock, self.config)
+            self.configuration.subscribe(self._throttles.configure)
+        return self._throttles
 
     @property
     def _inter_broker_listener(self) -> str:
@@ -257,6 +269,8 @@ class Node:
         self.image = image
         if self._has_begun:
             self.replicas.apply(image, changes)
+            if changes.configs and self._throttles is not None:
+                self._throttles.on_topics_configured()
             if self._groups is not None or self._gains_groups(changes):
                 self.groups.apply(changes)
             if changes.brokers:

@@ -5,7 +5,7 @@ A key with `honoured=False` is checked, stored and shown as Kafka does, and chan
 Deviation: `remote.storage.enable=true` is refused, as by a Kafka without tiered storage.
 """
 
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from barnabas.base.config_def import (
     Config,
@@ -25,10 +25,31 @@ from barnabas.protocol.errors import InvalidConfig
 
 LONG_MAX = 2**63 - 1
 DOUBLE_MAX = 1.7976931348623157e308
+_ALL_REPLICAS = ("*",)
+
+
+class ThrottledReplicas(NamedTuple):
+    """Which replicas of a topic obey the replication quota."""
+
+    pairs: frozenset[tuple[int, int]] | None
+    """Partitions, each with the broker that has the replica; None: all."""
+
+    @classmethod
+    def of(cls, replicas: tuple[str, ...]) -> Self | None:
+        """Returns what a list of partition:broker, or *, means; None if it names nobody."""
+        if not replicas:
+            return None
+        if replicas == _ALL_REPLICAS:
+            return cls(None)
+        pairs = (replica.split(":") for replica in replicas)
+        return cls(frozenset((int(partition), int(broker)) for partition, broker in pairs))
+
+    def include(self, partition: int, broker_id: int) -> bool:
+        return self.pairs is None or (partition, broker_id) in self.pairs
 
 
 def _is_throttled_replicas(replicas: tuple[str, ...]) -> bool:
-    return replicas == ("*",) or all(
+    return replicas == _ALL_REPLICAS or all(
         len(pair := replica.split(":")) == 2 and all(number.isdecimal() for number in pair) for replica in replicas
     )
 
@@ -114,8 +135,8 @@ class LogConfig(Config):
         "follower.replication.throttled.replicas",
         (),
         THROTTLED_REPLICAS,
-        "The replicas whose followers obey the replication quota: partition:broker pairs, or * for all.",
-        honoured=False,
+        "The replicas that are copied to at most at the broker's follower.replication.throttled.rate: partition:broker "
+        "pairs, or * for all.",
     )
     index_interval_bytes: int = int32(
         "index.interval.bytes",
@@ -134,8 +155,8 @@ class LogConfig(Config):
         "leader.replication.throttled.replicas",
         (),
         THROTTLED_REPLICAS,
-        "The replicas whose leaders obey the replication quota: partition:broker pairs, or * for all.",
-        honoured=False,
+        "The replicas that are copied from at most at the broker's leader.replication.throttled.rate: partition:broker "
+        "pairs, or * for all.",
     )
     local_retention_bytes: int = long(
         "local.retention.bytes",
@@ -294,6 +315,8 @@ class LogConfig(Config):
     """The age at which a segment must be closed: compaction's longest lag counts too."""
     syncs_every_append: bool
     """A produce is acknowledged only after an fsync."""
+    throttled_followers: ThrottledReplicas | None
+    throttled_leaders: ThrottledReplicas | None
 
     def _derive(self, values: dict[str, Any]) -> None:
         values["compact"] = "compact" in self.cleanup_policy
@@ -302,6 +325,8 @@ class LogConfig(Config):
         values["trusts_headers"] = self.barnabas_record_validation == "header" and not self.compact
         values["max_segment_ms"] = min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms
         values["syncs_every_append"] = self.flush_messages == 1
+        values["throttled_followers"] = ThrottledReplicas.of(self.follower_replication_throttled_replicas)
+        values["throttled_leaders"] = ThrottledReplicas.of(self.leader_replication_throttled_replicas)
         if self.internal_segment_bytes is not None:
             values["segment_bytes"] = self.internal_segment_bytes
 

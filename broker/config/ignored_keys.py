@@ -62,7 +62,7 @@ _BY_TYPE = {
         remote.log.manager.follower.thread.pool.size remote.log.manager.thread.pool.size
         remote.log.metadata.custom.metadata.max.bytes remote.log.reader.max.pending.tasks remote.log.reader.threads
         replica.socket.receive.buffer.bytes
-        replication.quota.window.num replication.quota.window.size.seconds sasl.login.connect.timeout.ms
+        sasl.login.connect.timeout.ms
         sasl.login.read.timeout.ms sasl.oauthbearer.assertion.claim.exp.seconds
         sasl.oauthbearer.assertion.claim.nbf.seconds sasl.oauthbearer.clock.skew.seconds
         sasl.server.max.receive.size share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
@@ -79,9 +79,8 @@ _BY_TYPE = {
     ConfigType.LONG: """
         connections.max.reauth.ms controller.performance.always.log.threshold.ms
         controller.performance.sample.period.ms delegation.token.expiry.check.interval.ms
-        delegation.token.expiry.time.ms delegation.token.max.lifetime.ms follower.replication.throttled.rate
+        delegation.token.expiry.time.ms delegation.token.max.lifetime.ms
         internal.metadata.delete.delay.millis
-        leader.replication.throttled.rate
         log.initial.task.delay.ms metrics.sample.window.ms remote.list.offsets.request.timeout.ms
         remote.log.index.file.cache.total.size.bytes remote.log.index.file.cache.ttl.ms
         remote.log.manager.copy.max.bytes.per.second remote.log.manager.fetch.max.bytes.per.second
@@ -119,8 +118,8 @@ _BY_TYPE = {
 }
 
 _CLUSTER_WIDE = """
-    background.threads config.providers follower.fetch.last.tiered.offset.enable follower.replication.throttled.rate
-    group.share.assignment.interval.ms group.streams.assignment.interval.ms leader.replication.throttled.rate
+    background.threads config.providers follower.fetch.last.tiered.offset.enable
+    group.share.assignment.interval.ms group.streams.assignment.interval.ms
     log.cleaner.io.buffer.size log.cleaner.threads metric.reporters
     num.io.threads num.network.threads num.replica.fetchers remote.fetch.max.wait.ms
     remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes

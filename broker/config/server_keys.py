@@ -13,6 +13,7 @@ from barnabas.base.config_def import (
     string,
     string_list,
 )
+from barnabas.broker.config.quota_keys import ReplicationQuotaKeys
 
 INT_MAX = 2**31 - 1
 
@@ -349,6 +350,7 @@ class ServerKeys(
     QuorumKeys,
     LeaderKeys,
     ReplicaKeys,
+    ReplicationQuotaKeys,
     BarnabasKeys,
 ):
     SCOPE = "broker"

@@ -18,6 +18,7 @@ from barnabas.replication.metadata.image import MetadataImage
 if TYPE_CHECKING:
     from barnabas.broker.fetchers.leader_fetcher import LeaderFetcher
     from barnabas.broker.replicas.follower import FollowerPartition
+    from barnabas.broker.replicas.throttles import Throttle
 
 
 class Follower(NamedTuple):
@@ -27,6 +28,7 @@ class Follower(NamedTuple):
     broker_epoch: Callable[[], int]
     """The epoch of its registration, as it is now."""
     config: Callable[[], BrokerConfig]
+    throttle: "Throttle"
 
 
 class Leader(NamedTuple):

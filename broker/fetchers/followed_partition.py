@@ -23,6 +23,8 @@ class State(Enum):
     FLUSHING = "flushing"
     """What was appended is to be on the disk before the next fetch acknowledges it."""
     BACKING_OFF = "backing off"
+    THROTTLED = "throttled"
+    """The quota is exceeded, and more is to be asked for when it is not."""
     RESETTING = "resetting"
     """The leader is asked where its log begins and ends."""
     STOPPED = "stopped"
@@ -30,7 +32,7 @@ class State(Enum):
 
 
 class FollowedPartition:
-    __slots__ = ("asked_in", "backoff_ms", "key", "leader_epoch", "partition", "state")
+    __slots__ = ("asked_in", "backoff_ms", "is_in_sync", "key", "leader_epoch", "partition", "state")
 
     def __init__(self, partition: "FollowerPartition", leader_epoch: int) -> None:
         self.partition = partition
@@ -41,6 +43,8 @@ class FollowedPartition:
         """The last pause; 0 after a success."""
         self.asked_in = NOT_ASKED
         """The number of the request that named the position at which the partition stands."""
+        self.is_in_sync = False
+        """Whether a throttled partition had all that was committed, when its leader last answered."""
 
     @property
     def is_durable(self) -> bool:

@@ -9,6 +9,7 @@ Rules:
 - An answer counts for a partition only if its offset and its epoch are still what was asked.
 - Where a topic is flushed record by record, the next Fetch waits for the disk: to ask for an offset is to have all
   before it.
+- What is throttled is left out while the quota is exceeded: see `throttled_partitions.py`.
 - What goes wrong with a partition concerns that partition: it is left out for a while, or until the metadata change.
 """
 
@@ -20,6 +21,7 @@ from barnabas.base.promise import Promise
 from barnabas.broker.fetchers.fetchers import Follower, Leader
 from barnabas.broker.fetchers.followed_partition import NOT_ASKED, FollowedPartition, State
 from barnabas.broker.fetchers.offset_reset import OffsetReset
+from barnabas.broker.fetchers.throttled_partitions import ThrottledPartitions
 from barnabas.broker.network.buffers import Buffers
 from barnabas.broker.network.peer_client import PeerClient, PeerSettings, PeerUnavailable
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -61,6 +63,7 @@ class LeaderFetcher:
         self._followed: dict[TopicPartition, FollowedPartition] = {}
         self._by_key: dict[Key, FollowedPartition] = {}
         self._flushing: dict[FollowedPartition, None] = {}
+        self._throttled = ThrottledPartitions(follower, self._session, self._ask)
         self._under_way = 0
         self._requests = 0
         self._is_scheduled = False
@@ -98,6 +101,7 @@ class LeaderFetcher:
         self._is_closed = True
         for followed in self._followed.values():
             followed.state = State.STOPPED
+        self._throttled.close()
         self._client.close()
 
     # ---- asking
@@ -109,6 +113,8 @@ class LeaderFetcher:
         followed.state = State.FETCHING
         if self._session.ask(followed.key, followed.position()):
             followed.asked_in = NOT_ASKED
+        if followed.partition.log.config.throttled_followers is not None:
+            self._throttled.ask(followed)
         self._fetch_soon()
 
     def _flush(self, followed: FollowedPartition) -> None:
@@ -144,6 +150,8 @@ class LeaderFetcher:
             return
         if not self._followed:
             return self._on_empty(self)
+        if self._throttled.asked:
+            self._throttled.leave_out()
         session = self._session
         if not len(session) or self._under_way >= _UNDER_WAY_MAX:
             return
@@ -230,6 +238,8 @@ class LeaderFetcher:
             verdict = judge(asked, data)
             if verdict is Verdict.APPEND:
                 followed.append(data, self._clock.now_ms())
+                if followed.partition.log.config.throttled_followers is not None:
+                    self._throttled.appended(followed, data)
             elif verdict is Verdict.TRUNCATE:
                 self._truncate(followed, data)
             elif verdict is Verdict.RESET:

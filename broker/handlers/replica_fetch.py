@@ -4,6 +4,9 @@ The rules of Kafka, in its order: the leader epochs must agree; only a replica o
 below the log start is out of range, whatever its epoch; a log that parts from ours is told where, and nothing is noted
 of it; a broker that has registered again since is refused, and nothing is noted either.
 
+A partition that is throttled is left out while the quota of this broker's leaders is exceeded, unless the follower is
+in sync. It stays dirty; a fetch that leaves out everything waits as if there were nothing, until the quota allows more.
+
 `replica_sessions.py` says why it costs what has news. A fetch that waits is answered at the end of the turn in which
 something was appended, with all that was appended in that turn.
 """
@@ -89,8 +92,8 @@ class _ReplicaFetch:
     """One Fetch of a follower while it is being answered."""
 
     __slots__ = (
-        "_is_diverging", "_is_woken", "_max_bytes", "_names_leaders", "_node", "_promise", "_refused", "_request",
-        "_session", "_timer",
+        "_awaits_quota", "_is_diverging", "_is_woken", "_leaves_out", "_max_bytes", "_names_leaders", "_node",
+        "_promise", "_refused", "_request", "_session", "_timer",
     )  # fmt: skip
 
     def __init__(self, node: Node, request: FetchRequest, session: ReplicaSession, *, names_leaders: bool) -> None:
@@ -104,6 +107,9 @@ class _ReplicaFetch:
         self._promise: Promise[FetchResponse] | None = None
         self._timer: Timer | None = None
         self._is_woken = False
+        self._leaves_out = False
+        """Whether something is dirty that may not be sent for now."""
+        self._awaits_quota = False
 
     @property
     def _is_whole(self) -> bool:
@@ -121,6 +127,8 @@ class _ReplicaFetch:
         session.waiting = self
         self._promise = Promise(self._abandon)
         self._timer = self._node.clock.call_later(request.max_wait_ms, self._finish)
+        if self._leaves_out:
+            self._await_quota()
         return self._promise
 
     # ---- what the follower says
@@ -194,15 +202,21 @@ class _ReplicaFetch:
     def _has_enough(self) -> bool:
         """Returns whether what is dirty fills the answer, or cannot wait."""
         missing_bytes = min(self._request.min_bytes, self._max_bytes)
+        self._leaves_out = False
         for each in self._session.dirty:
-            if missing_bytes <= 1 or each.partition is None:
+            partition, asked = each.partition, each.asked
+            if partition is None or asked.current_leader_epoch not in (NO_EPOCH, partition.leader_epoch):
                 return True
-            asked = each.asked
+            if partition.log.config.throttled_leaders is not None and self._must_wait(partition):
+                self._leaves_out = True
+                continue
+            if missing_bytes <= 1:
+                return True
             try:
-                unread_bytes = each.partition.unread_bytes(asked.fetch_offset, Isolation.LOG_END)
+                unread_bytes = partition.unread_bytes(asked.fetch_offset, Isolation.LOG_END)
             except KafkaError:
                 return True  # so the follower is told
-            if unread_bytes is None or asked.current_leader_epoch not in (NO_EPOCH, each.partition.leader_epoch):
+            if unread_bytes is None:
                 return True
             missing_bytes -= min(unread_bytes, max(asked.max_bytes, 0))
         return missing_bytes <= 0
@@ -214,8 +228,12 @@ class _ReplicaFetch:
 
     def _look(self) -> None:
         self._is_woken = False
-        if self._session.waiting is self and self._has_enough():
+        if self._session.waiting is not self:
+            return
+        if self._has_enough():
             self._finish()
+        elif self._leaves_out:
+            self._await_quota()
 
     def overtaken(self) -> None:
         self._finish()
@@ -242,6 +260,23 @@ class _ReplicaFetch:
         self._timer.cancel()
         if self._session.waiting is self:
             self._session.waiting = None
+        if self._awaits_quota:
+            self._node.throttles.leader.stop_waiting(self.on_news)
+
+    # ---- throttled partitions
+
+    def _is_throttled(self, partition: LeaderPartition) -> bool:
+        throttled = partition.log.config.throttled_leaders
+        return throttled is not None and throttled.include(partition.topic_partition.partition, self._node.node_id)
+
+    def _must_wait(self, partition: LeaderPartition) -> bool:
+        """Returns whether nothing is sent of a partition for now."""
+        is_in_sync = self._session.replica_id in partition.in_sync.isr
+        return not is_in_sync and self._is_throttled(partition) and self._node.throttles.leader.is_exceeded
+
+    def _await_quota(self) -> None:
+        self._awaits_quota = True
+        self._node.throttles.leader.wait(self.on_news)
 
     # ---- answering
 
@@ -299,7 +334,10 @@ class _ReplicaFetch:
                 data = _offsets_of(each)
                 data.diverging_epoch = diverging
                 return data
-            records = partition.read(asked.fetch_offset, max_bytes, Isolation.LOG_END, at_least_one=at_least_one)
+            may_be_throttled = partition.log.config.throttled_leaders is not None
+            records = None
+            if not (may_be_throttled and self._must_wait(partition)):
+                records = partition.read(asked.fetch_offset, max_bytes, Isolation.LOG_END, at_least_one=at_least_one)
         except KafkaError as error:
             self._session.lagging[each] = None
             return self._refuse(each, error)
@@ -310,6 +348,8 @@ class _ReplicaFetch:
         data = _offsets_of(each)
         if records is not None:
             data.records = records
+            if may_be_throttled and self._is_throttled(partition):
+                self._node.throttles.leader.record(records.size)
         return data
 
     def _refuse(self, each: SessionPartition, error: KafkaError) -> PartitionData:

@@ -15,6 +15,7 @@ READ_BY_THE_CONFIGURATION_ITSELF = {
     *("advertised.listeners", "broker.id", "controller.listener.names", "controller.quorum.voters"),
     "controller.quorum.bootstrap.servers",
     *("inter.broker.listener.name", "internal.segment.bytes", "listener.security.protocol.map", "listeners", "log.dir"),
+    *("follower.replication.throttled.replicas", "leader.replication.throttled.replicas"),
     *("max.connections.per.ip.overrides", "message.timestamp.type", "process.roles", "cleanup.policy", "segment.ms"),
 }
 

@@ -12,6 +12,7 @@ from barnabas.broker.network.connection import Connection
 from barnabas.broker.network.reply_queue import Reply
 from barnabas.broker.network.session import Session
 from barnabas.broker.replicas.follower import FollowerPartition
+from barnabas.broker.replicas.throttles import Throttles
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.batch_builder import build_batch
 from barnabas.protocol.frame import decode_request_header, encode_response
@@ -169,8 +170,11 @@ class Scene:
         self.process = self.world.machine("follower").start()
         self.leader = ScriptedLeader(self.world, "leader")
         config = BrokerConfig.parse({name.replace("_", "."): value for name, value in properties.items()})
+        self.throttle = Throttles(self.process.environment.clock, config).follower
         self.fetchers = Fetchers(
-            Follower(FOLLOWER_ID, lambda: BROKER_EPOCH, lambda: config), self.process.environment, Buffers()
+            Follower(FOLLOWER_ID, lambda: BROKER_EPOCH, lambda: config, self.throttle),
+            self.process.environment,
+            Buffers(),
         )
         self.logs = LogManager(["/data"], self.process.environment)
         self.logs.open()
