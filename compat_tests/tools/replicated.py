@@ -53,8 +53,20 @@ REASSIGNMENT = of(
         "a plan",
         varies=ASSIGNMENT,
     ),
-    ask("--execute --reassignment-json-file {files}/moved.json", "one replica moves, another is added"),
-    ask("--verify --reassignment-json-file {files}/moved.json", "it has moved"),
+    ask(
+        "--execute --reassignment-json-file {files}/moved.json --throttle 20000000",
+        "one replica is added, not too fast",
+    ),
+    ask("--verify --reassignment-json-file {files}/moved.json --preserve-throttles", "it is there"),
+)
+THROTTLES = of(
+    "kafka.admin.ConfigCommand",
+    ask("--describe --entity-type brokers --entity-name 2", "the rates"),
+    ask("--describe --entity-type topics --entity-name pair", "the replicas"),
+)
+WAY_BACK = of(
+    REASSIGN,
+    ask("--verify --reassignment-json-file {files}/moved.json", "it is there, and the throttles are gone"),
     ask("--list", "nothing moves any more"),
     ask("--execute --reassignment-json-file {files}/back.json --throttle 10000000", "it moves back, not too fast"),
     ask("--verify --reassignment-json-file {files}/back.json", "it is back, and the throttles are gone"),
@@ -91,7 +103,9 @@ LOG_DIRS = of(
     ask("--describe --broker-list 2 --topic-list safe", "of one broker"),
 )
 
-ALL_THERE: tuple[Invocation, ...] = (*TOPICS, *WRITE, *LOG_DIRS, *VERIFICATION, *REASSIGNMENT)
+REASSIGNED = (*REASSIGNMENT, *THROTTLES, *WAY_BACK, *THROTTLES)
+
+ALL_THERE: tuple[Invocation, ...] = (*TOPICS, *WRITE, *LOG_DIRS, *VERIFICATION, *REASSIGNED)
 ONE_FROZEN: tuple[Invocation, ...] = (*TROUBLES, *NOT_ELECTED, *WRITE, *READ)
 ONE_WAITS_FOR_IT: tuple[Invocation, ...] = UNDER_WAY
 BACK: tuple[Invocation, ...] = (*TROUBLES, *PREFERRED, *of("TopicCommand", ask("--describe", "as it was at first")))
