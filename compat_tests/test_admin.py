@@ -1,5 +1,7 @@
 """Topics and their configuration, from creation to deletion, by every client that has an admin."""
 
+import re
+
 import pytest
 
 from compat_tests.harness.driver import Driver, DriverError, Record
@@ -40,8 +42,12 @@ def test_the_configuration_of_a_topic_is_described_and_altered(admin: Driver) ->
 
     changes = {"retention.ms": "2000000", "max.message.bytes": "5000"}
     admin.ask("alter_topic_configs", topic=topic, configs=changes)
-    configs = admin.ask("topic_configs", topic=topic)["configs"]
-    assert {key: configs[key] for key in changes} == changes
+
+    def altered() -> bool:
+        configs = admin.ask("topic_configs", topic=topic)["configs"]
+        return {key: configs[key] for key in changes} == changes
+
+    eventually(altered, "the broker that is asked next has heard of it")
 
 
 def test_records_before_an_offset_are_deleted(admin: Driver) -> None:
@@ -122,5 +128,11 @@ def test_a_topic_does_not_lose_partitions(admin: Driver) -> None:
 def test_records_that_are_not_there_cannot_be_deleted(admin: Driver) -> None:
     topic = f"not-so-many-{admin.client.name}"
     admin.ask("create_topic", topic=topic, partitions=1, configs={})
-    with pytest.raises(DriverError, match=r"(?i)out.?of.?range|error 1\b"):
-        admin.ask("delete_records", topic=topic, partition=0, before=1)
+
+    def refusal() -> str:
+        with pytest.raises(DriverError) as refused:
+            admin.ask("delete_records", topic=topic, partition=0, before=1)
+        return str(refused.value)
+
+    is_out_of_range = re.compile(r"(?i)out.?of.?range|error 1\b").search
+    eventually(lambda: is_out_of_range(refusal()), "the leader, which may hear of the topic later, refuses it")

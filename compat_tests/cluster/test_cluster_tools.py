@@ -37,7 +37,8 @@ def test_the_metadata_of_every_node_are_decoded(cluster: Broker, tools: Driver, 
     for data_dir in cluster.data_dirs:
         folder = data_dir / "__cluster_metadata-0"
         for files in ("*.log", "*.checkpoint"):
-            eventually(partial(is_decoded, tools, folder, files), f"the topic is in {folder}/{files}")
+            found = partial(is_decoded, tools, folder, files)  # takes seconds where other processes are at work
+            eventually(found, f"the topic is in {folder}/{files}", seconds=120)
 
 
 def is_decoded(tools: Driver, folder: Path, files: str) -> bool:

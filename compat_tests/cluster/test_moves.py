@@ -54,6 +54,8 @@ def operator(broker: Broker) -> Iterator[Operator]:
 def test_a_group_reads_on_while_its_leaders_and_its_coordinator_move(
     kind: Kind, group: Group, topic: Topic, operator: Operator
 ) -> None:
+    # kafkajs commits when it has read. If the coordinator moves in between, it joins again at its last commit.
+    group.may_repeat = kind.client == "kafkajs"
     topic.write()
     for _ in range(2):
         group.join(kind, topic.name)
