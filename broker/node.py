@@ -12,7 +12,9 @@ from barnabas.broker.config.dynamic_config import DynamicConfig
 from barnabas.broker.network.buffers import Buffers
 from barnabas.broker.network.listeners import is_loopback
 from barnabas.broker.network.session import Session
+from barnabas.broker.replicas.replica_dirs import ReplicaDirs
 from barnabas.broker.replicas.replica_manager import ReplicaManager, ReplicaSettings
+from barnabas.protocol.types import uuid_text
 from barnabas.replication.controller.channel import ControllerChannel
 from barnabas.replication.controller.quorum_controller import QuorumController
 from barnabas.replication.metadata.image import (
@@ -30,9 +32,11 @@ if TYPE_CHECKING:
     from barnabas.broker.fetch_sessions import FetchSessions
     from barnabas.broker.groups.coordinator import GroupCoordinator
     from barnabas.broker.producer_ids import ProducerIds
+    from barnabas.broker.replicas.dir_assignments import DirAssignments
     from barnabas.broker.replicas.replication import Replication
     from barnabas.broker.replicas.throttles import Throttles
     from barnabas.broker.topic_creation import TopicCreation
+    from barnabas.storage.log_dir import LogDir
 
 
 _EVERY_INTERFACE = ("", "0.0.0.0", "::")
@@ -79,6 +83,7 @@ class Node:
             environment,
             image=self.image,
             logs=logs,
+            dirs=ReplicaDirs(self.node_id, logs, self._new_dir_assignments),
             new_replication=self._new_replication,
         )
         self.lifecycle = self._new_lifecycle()
@@ -113,6 +118,11 @@ class Node:
                 config.replica_high_watermark_checkpoint_interval_ms,
             ),
         )
+
+    def _new_dir_assignments(self) -> "DirAssignments":
+        from barnabas.broker.replicas.dir_assignments import DirAssignments
+
+        return DirAssignments(self.lifecycle, self.controller, self.clock, self._latest_image)
 
     @property
     def throttles(self) -> "Throttles":
@@ -256,6 +266,18 @@ class Node:
     def leave(self) -> Promise[None]:
         """Asks the controller for leave; returns a promise that is kept when this broker may go."""
         return self.lifecycle.leave(lambda: self.quorum.driver.core.replica.has_lost_majority)
+
+    def on_log_dir_failed(self, log_dir: "LogDir") -> None:
+        """Gives up what is in a log dir that has failed, and tells the controller, which elects other leaders."""
+        replicas, directory = self.replicas.dir_failed(log_dir), log_dir.directory_id
+        if directory is None:
+            return
+        text = (
+            f"{replicas} replica(s) in {log_dir.path} (directory id {uuid_text(directory)}) are offline, and the "
+            "controller is told: repair or replace the disk, then restart this broker"
+        )
+        self.report.warning(text, log_dir=log_dir.path, directory_id=uuid_text(directory), replicas=replicas)
+        self.lifecycle.log_dir_failed(directory)
 
     def begin(self) -> None:
         """Takes over the metadata as they are, and from now on every change of them. Before this, the image may be so

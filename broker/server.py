@@ -182,6 +182,15 @@ class BrokerServer:
         if is_last or (self._quorum is not None and self._quorum.log.log_dir is log_dir):
             what = "the last log dir" if is_last else "the log dir with the metadata"
             self._fail(StorageLost(f"{what}, {log_dir.path}, is offline: {log_dir.error}"))
+        elif self._quorum is not None:
+            self._clock.call_soon(self.node.on_log_dir_failed, log_dir)  # whoever met the failure goes on first
+            self._clock.call_later(self.config.log_dir_failure_timeout_ms, self._end_if_unknown, log_dir)
+
+    def _end_if_unknown(self, log_dir: LogDir) -> None:
+        """Ends a broker whose controller could not be told: others would wait for leaders that cannot lead."""
+        is_known = log_dir.directory_id is None or self.node.lifecycle.has_told_of(log_dir.directory_id)
+        if not is_known and not self._is_stopping and not self.ended.done:
+            self._fail(StorageLost(f"no controller could be told that {log_dir.path} is offline: {log_dir.error}"))
 
     def _fail(self, error: BaseException) -> None:
         """Ends at once: nothing this broker says from here on could be relied upon."""
@@ -385,4 +394,5 @@ def _why_not_registered(error: Exception, config: BrokerConfig) -> Exception:
 
 
 def _directory_ids(logs: LogManager) -> tuple[Uuid, ...]:
-    return tuple(log_dir.meta_properties.directory_id for log_dir in logs.log_dirs if log_dir.meta_properties)
+    online = (log_dir for log_dir in logs.log_dirs if log_dir.error is None)
+    return tuple(log_dir.directory_id for log_dir in online if log_dir.directory_id is not None)

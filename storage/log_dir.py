@@ -17,7 +17,7 @@ from barnabas.base.environment import Environment, Timer
 from barnabas.base.files import replace_file
 from barnabas.base.promise import Promise
 from barnabas.protocol.errors import KafkaStorageError
-from barnabas.protocol.types import TopicPartition
+from barnabas.protocol.types import TopicPartition, Uuid
 from barnabas.storage.checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
@@ -124,6 +124,11 @@ class LogDir:
         self._is_short_of_space = False
         self._next_space_check_ms = 0
         self._next_warning_ms = 0
+
+    @property
+    def directory_id(self) -> Uuid | None:
+        """Returns the id by which the cluster knows the dir; None before it has one."""
+        return None if self.meta_properties is None else self.meta_properties.directory_id
 
     # ---- failure
 

@@ -96,14 +96,14 @@ class LogManager:
 
     def get(self, topic_partition: TopicPartition) -> Log:
         """Returns the log, and opens it if need be. Raises UnknownTopicOrPartition, or KafkaStorageError if offline."""
+        log_dir = self._dirs.get(topic_partition)
+        if log_dir is None:
+            self._check_nothing_is_offline()
+            raise UnknownTopicOrPartition(f"there is no log of {topic_partition} here")
+        if log_dir.error is not None:
+            raise log_dir.offline_error()
         log = self._logs.get(topic_partition)
         if log is None:
-            log_dir = self._dirs.get(topic_partition)
-            if log_dir is None:
-                self._check_nothing_is_offline()
-                raise UnknownTopicOrPartition(f"there is no log of {topic_partition} here")
-            if log_dir.error is not None:
-                raise log_dir.offline_error()
             try:
                 log = self.open_log(topic_partition, is_clean=log_dir.had_clean_shutdown)
             except OSError as error:
@@ -149,11 +149,18 @@ class LogManager:
                 raise log_dir.offline_error()
 
     def create(
-        self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig, *, is_new: bool = False
+        self,
+        topic_partition: TopicPartition,
+        topic_id: Uuid,
+        config: LogConfig,
+        *,
+        is_new: bool = False,
+        directory: Uuid | None = None,
     ) -> Log:
         """Returns the log of this partition of this topic; creates it if there is none.
 
-        `is_new` says that the partition was created just now: its log cannot lie in a dir that is offline.
+        `is_new` says that the partition was created just now: its log cannot lie in a dir that is offline. Nor can one
+        that is to lie in the dir with the id `directory`, if that is online.
         """
         if topic_partition in self._dirs:
             log = self.get(topic_partition)
@@ -163,10 +170,12 @@ class LogManager:
                 log.configure(config)
                 return log
             self.move_aside(topic_partition, "it belongs to an earlier topic of that name")
+        log_dir = self._online_dir(directory)
         if not is_new:
-            self._check_nothing_is_offline()
+            if log_dir is None:
+                self._check_nothing_is_offline()
             self._tell_if_vanished(topic_partition)
-        log_dir = self._emptiest_dir()
+        log_dir = log_dir or self._emptiest_dir()
         try:
             return self._create(log_dir, topic_partition, topic_id, config)
         except OSError as error:
@@ -192,6 +201,9 @@ class LogManager:
     def add(self, log_dir: LogDir, topic_partition: TopicPartition) -> None:
         self._dirs[topic_partition] = log_dir
         self._counts[log_dir.path] += 1
+
+    def _online_dir(self, directory: Uuid | None) -> LogDir | None:
+        return next((each for each in self.log_dirs if each.error is None and each.directory_id == directory), None)
 
     def _emptiest_dir(self) -> LogDir:
         online = [log_dir for log_dir in self.log_dirs if log_dir.error is None]

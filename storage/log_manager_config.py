@@ -86,7 +86,6 @@ class LogManagerConfig(Config):
         30_000,
         at_least(1),
         "How long a broker with a failed directory waits for the controller to hear of it before it stops.",
-        honoured=False,
     )
 
     producer_id_expiration_ms: int = int32(

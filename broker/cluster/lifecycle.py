@@ -6,12 +6,13 @@ Rules:
 - A broker asks to be unfenced when it has applied the metadata up to its own registration: then it knows all that was
   decided before it came.
 - Afterwards it reports every `broker.heartbeat.interval.ms`, and at once when there is another controller.
+- A log dir that has failed is reported at once, and in every heartbeat from then on.
 - A stop asks the controller first, so that leaders move while this broker still serves. It asks on until it may go, or
   for `CONTROLLED_SHUTDOWN_MS`. A broker without any other has nobody to hand over to, and goes; and so, soon, does the
   last one of a cluster that is stopped as a whole, because nobody can be the controller any more.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from barnabas.base.environment import Clock, Report, Timer
@@ -19,6 +20,7 @@ from barnabas.base.promise import Promise, resolved
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from barnabas.protocol.types import Uuid
 from barnabas.replication.controller.channel import ControllerChannel, own_context
 from barnabas.replication.metadata.image import MetadataImage
 
@@ -72,6 +74,8 @@ class BrokerLifecycle:
         self._may_go: list[Promise[None]] = []
         """Those who wait for leave; empty if nobody has asked for it."""
         self._has_left = False
+        self._offline_log_dirs: dict[Uuid, bool] = {}
+        """The log dirs that have failed, and whether the controller has heard of it."""
         self._in_vain_since_ms: int | None = None
 
     # ---- registration
@@ -116,22 +120,26 @@ class BrokerLifecycle:
             return
         self._cancel_timer()
         self._is_waiting = True
+        offline = tuple(self._offline_log_dirs)
         request = BrokerHeartbeatRequest(
             broker_id=self.node_id,
             broker_epoch=self.broker_epoch,
             current_metadata_offset=self._image().end_offset - 1,
             want_fence=False,
             want_shut_down=bool(self._may_go),
+            offline_log_dirs=offline,
         )
-        self._controller.submit(request, own_context(request)).when_done(self._on_heartbeat)
+        answered = self._controller.submit(request, own_context(request))
+        answered.when_done(lambda answer: self._on_heartbeat(answer, offline))
 
-    def _on_heartbeat(self, answer: Promise[BrokerHeartbeatResponse]) -> None:
+    def _on_heartbeat(self, answer: Promise[BrokerHeartbeatResponse], offline: Iterable[Uuid]) -> None:
         self._is_waiting = False
         if self._is_closed:
             return
         if answer.error is not None:
             return self._refused(answer.error)
         response = answer.value
+        self._offline_log_dirs.update(dict.fromkeys(offline, True))
         if self._active is not None and not response.is_fenced:
             active, self._active = self._active, None
             active.resolve(None)
@@ -141,6 +149,8 @@ class BrokerLifecycle:
 
     @property
     def _pause_ms(self) -> int:
+        if not all(self._offline_log_dirs.values()):
+            return 0
         if self._may_go:
             return _STOPPING_MS
         return _STARTING_MS if self._active is not None else self._settings.heartbeat_interval_ms
@@ -162,11 +172,22 @@ class BrokerLifecycle:
             self.broker_epoch = NOT_REGISTERED
             self.register(self._registration).when_done(lambda _: self._heartbeat_later(_STARTING_MS))
             return
-        self._heartbeat_later(min(_RETRY_MS, self._pause_ms))
+        self._heartbeat_later(min(_RETRY_MS, self._pause_ms or _RETRY_MS))
 
     def _is_unknown(self) -> bool:
         """Returns whether the metadata hold no registration of this broker. An older image may hold one so far."""
         return self.node_id not in self._image().brokers
+
+    # ---- log dirs
+
+    def log_dir_failed(self, directory: Uuid) -> None:
+        """Tells the controller that a log dir of this broker has failed."""
+        self._offline_log_dirs.setdefault(directory, False)
+        self.heartbeat()
+
+    def has_told_of(self, directory: Uuid) -> bool:
+        """Returns whether the controller knows that this log dir has failed."""
+        return self._offline_log_dirs.get(directory, False)
 
     # ---- leave
 

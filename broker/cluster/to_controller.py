@@ -33,6 +33,7 @@ _OWN = frozenset(
     (
         ApiKey.ALLOCATE_PRODUCER_IDS,
         ApiKey.ALTER_PARTITION,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
         ApiKey.BROKER_HEARTBEAT,
         ApiKey.BROKER_REGISTRATION,
         ApiKey.CONTROLLER_REGISTRATION,

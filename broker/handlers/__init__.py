@@ -74,6 +74,12 @@ WRITE_TOPIC = (AclOperation.WRITE, AclResource.TOPIC)
 DESCRIBE_TRANSACTIONAL_ID = (AclOperation.DESCRIBE, AclResource.TRANSACTIONAL_ID)
 WRITE_TRANSACTIONAL_ID = (AclOperation.WRITE, AclResource.TRANSACTIONAL_ID)
 
+
+def _between_nodes(name: str, versions: range) -> Handler:
+    """Returns the row of an API with which the nodes of a cluster ask their controller."""
+    return Handler(name, versions, flexible_since=0, listeners=ON_CONTROLLERS, authorize=(CLUSTER_ACTION_CLUSTER,))
+
+
 HANDLERS = {
     ApiKey.PRODUCE: Handler(
         "produce",
@@ -279,13 +285,7 @@ HANDLERS = {
         listeners=EVERYWHERE,
         authorize=(ALTER_CLUSTER,),
     ),
-    ApiKey.VOTE: Handler(
-        "vote",
-        range(0, 3),
-        flexible_since=0,
-        listeners=ON_CONTROLLERS,
-        authorize=(CLUSTER_ACTION_CLUSTER,),
-    ),
+    ApiKey.VOTE: _between_nodes("vote", range(0, 3)),
     ApiKey.BEGIN_QUORUM_EPOCH: Handler(
         "begin_quorum_epoch",
         range(0, 2),
@@ -307,13 +307,7 @@ HANDLERS = {
         listeners=EVERYWHERE,
         authorize=(DESCRIBE_CLUSTER,),
     ),
-    ApiKey.ALTER_PARTITION: Handler(
-        "alter_partition",
-        range(2, 4),
-        flexible_since=0,
-        listeners=ON_CONTROLLERS,
-        authorize=(CLUSTER_ACTION_CLUSTER,),
-    ),
+    ApiKey.ALTER_PARTITION: _between_nodes("alter_partition", range(2, 4)),
     ApiKey.UPDATE_FEATURES: Handler(
         "update_features",
         range(0, 3),
@@ -321,34 +315,10 @@ HANDLERS = {
         listeners=EVERYWHERE,
         authorize=(ALTER_CLUSTER,),
     ),
-    ApiKey.ENVELOPE: Handler(
-        "envelope",
-        range(0, 1),
-        flexible_since=0,
-        listeners=ON_CONTROLLERS,
-        authorize=(CLUSTER_ACTION_CLUSTER,),
-    ),
-    ApiKey.FETCH_SNAPSHOT: Handler(
-        "fetch_snapshot",
-        range(0, 2),
-        flexible_since=0,
-        listeners=ON_CONTROLLERS,
-        authorize=(CLUSTER_ACTION_CLUSTER,),
-    ),
-    ApiKey.BROKER_REGISTRATION: Handler(
-        "broker_registration",
-        range(0, 5),
-        flexible_since=0,
-        listeners=ON_CONTROLLERS,
-        authorize=(CLUSTER_ACTION_CLUSTER,),
-    ),
-    ApiKey.BROKER_HEARTBEAT: Handler(
-        "broker_heartbeat",
-        range(0, 3),
-        flexible_since=0,
-        listeners=ON_CONTROLLERS,
-        authorize=(CLUSTER_ACTION_CLUSTER,),
-    ),
+    ApiKey.ENVELOPE: _between_nodes("envelope", range(0, 1)),
+    ApiKey.FETCH_SNAPSHOT: _between_nodes("fetch_snapshot", range(0, 2)),
+    ApiKey.BROKER_REGISTRATION: _between_nodes("broker_registration", range(0, 5)),
+    ApiKey.BROKER_HEARTBEAT: _between_nodes("broker_heartbeat", range(0, 3)),
     ApiKey.UNREGISTER_BROKER: Handler(
         "unregister_broker",
         range(0, 1),
@@ -356,20 +326,9 @@ HANDLERS = {
         listeners=EVERYWHERE,
         authorize=(ALTER_CLUSTER,),
     ),
-    ApiKey.ALLOCATE_PRODUCER_IDS: Handler(
-        "allocate_producer_ids",
-        range(0, 1),
-        flexible_since=0,
-        listeners=ON_CONTROLLERS,
-        authorize=(CLUSTER_ACTION_CLUSTER,),
-    ),
-    ApiKey.CONTROLLER_REGISTRATION: Handler(
-        "controller_registration",
-        range(0, 1),
-        flexible_since=0,
-        listeners=ON_CONTROLLERS,
-        authorize=(CLUSTER_ACTION_CLUSTER,),
-    ),
+    ApiKey.ALLOCATE_PRODUCER_IDS: _between_nodes("allocate_producer_ids", range(0, 1)),
+    ApiKey.CONTROLLER_REGISTRATION: _between_nodes("controller_registration", range(0, 1)),
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: _between_nodes("assign_replicas_to_dirs", range(0, 1)),
     ApiKey.ADD_RAFT_VOTER: Handler(
         "add_raft_voter",
         range(0, 2),
@@ -384,11 +343,5 @@ HANDLERS = {
         listeners=EVERYWHERE,
         authorize=(ALTER_CLUSTER,),
     ),
-    ApiKey.UPDATE_RAFT_VOTER: Handler(
-        "update_raft_voter",
-        range(0, 1),
-        flexible_since=0,
-        listeners=ON_CONTROLLERS,
-        authorize=(CLUSTER_ACTION_CLUSTER,),
-    ),
+    ApiKey.UPDATE_RAFT_VOTER: _between_nodes("update_raft_voter", range(0, 1)),
 }

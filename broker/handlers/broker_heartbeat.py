@@ -1,6 +1,6 @@
 """BrokerHeartbeat (63), versions 0 to 2: a broker reports to the controller (KIP-631).
 
-v1 log dirs that have failed (KIP-858), v2 log dirs that take no new replicas (KIP-1066); both are ignored so far.
+v1 log dirs that have failed (KIP-858), v2 log dirs that take no new replicas (KIP-1066), which are ignored so far.
 """
 
 from barnabas.base.promise import Promise

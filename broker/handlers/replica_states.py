@@ -7,13 +7,8 @@ be dead counts as if it were not registered.
 
 from collections.abc import Collection, Sequence
 
-from barnabas.protocol.types import ZERO_UUID, Uuid
-from barnabas.replication.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage
-
-_UNASSIGNED = ZERO_UUID[:-1] + b"\x01"
-_LOST = ZERO_UUID[:-1] + b"\x02"
-_ONLINE_ANYHOW = (ZERO_UUID, _UNASSIGNED)
-"""Directories of which nobody knows so far where they are."""
+from barnabas.replication.controller.partitions.directories import UNASSIGNED_DIRECTORY, is_online
+from barnabas.replication.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 
 
 class ReplicaStates:
@@ -38,15 +33,9 @@ class ReplicaStates:
         return [replica for replica in replicas if replica in self._online]
 
     def offline(self, partition: PartitionImage) -> Sequence[int]:
-        directories = partition.directories or (_UNASSIGNED,) * len(partition.replicas)
+        directories = partition.directories or (UNASSIGNED_DIRECTORY,) * len(partition.replicas)
         return [
             replica
             for replica, directory in zip(partition.replicas, directories)
-            if (broker := self._online.get(replica)) is None or not _has_online(broker, directory)
+            if (broker := self._online.get(replica)) is None or not is_online(broker, directory)
         ]
-
-
-def _has_online(broker: BrokerImage, directory: Uuid) -> bool:
-    if directory in broker.log_dirs or directory in _ONLINE_ANYHOW:
-        return True
-    return directory != _LOST and not broker.log_dirs

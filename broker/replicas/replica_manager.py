@@ -6,6 +6,7 @@
   the answer, the others a few at a time between requests, or when they are first asked for.
 - A change of the metadata is applied as a whole before those who wait are told of it. What they do then, such as
   reading again, finds nothing half done: a topic that was deleted may be there again under the same name.
+- What lies in a log dir that has failed is refused, and followed no more; it is led until the controller knows.
 - A partition that leaves this broker is deleted here. One that left while the broker was down is moved aside, as is one
   of a topic that is gone: a person may want it.
 """
@@ -16,11 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas.base.environment import Environment
 from barnabas.broker.replicas.cluster_view import ClusterView
+from barnabas.broker.replicas.replica_dirs import ReplicaDirs
 from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.errors import KafkaError, KafkaStorageError, NotLeaderOrFollower, UnknownTopicOrPartition
 from barnabas.protocol.types import TopicPartition
 from barnabas.replication.metadata.image import (
     CLUSTER_METADATA_TOPIC,
+    NO_LEADER,
     ImageChanges,
     MetadataImage,
     PartitionImage,
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from barnabas.broker.replicas.leader import LeaderPartition
     from barnabas.broker.replicas.partition import Partition, Role
     from barnabas.replication.isr import IsrChange
+    from barnabas.storage.log_dir import LogDir
 
 CREATED_AT_ONCE = 32
 _CREATING_MS = 5
@@ -69,6 +73,7 @@ class ReplicaManager:
         *,
         image: MetadataImage,
         logs: LogManager,
+        dirs: ReplicaDirs,
         new_replication: "Callable[[], Replicator]",
     ) -> None:
         """Calls `new_replication` when the first partition with several replicas is opened."""
@@ -77,6 +82,7 @@ class ReplicaManager:
         self._cluster = ClusterView(self._node_id, image, self._propose, replica_lag_time_max_ms=lag_max_ms)
         self._new_replication = new_replication
         self._replication: Replicator | None = None
+        self._dirs = dirs
         self._logs = logs
         self._clock = environment.clock
         self._report = environment.report
@@ -98,12 +104,14 @@ class ReplicaManager:
         from barnabas.broker.replicas.partition import NO_EPOCH, wrong_epoch
 
         image, described = self._described(topic, index)
+        name = TopicPartition(topic, index)
         if described.leader != self._node_id:
+            if described.leader == NO_LEADER and self._is_here(described):
+                self._dirs.check_online(name)
             if self._is_here(described) and current_leader_epoch not in (NO_EPOCH, described.leader_epoch):
                 raise wrong_epoch(current_leader_epoch, described.leader_epoch)
             raise NotLeaderOrFollower(f"{topic}-{index} is led by broker {described.leader}")
-        name = TopicPartition(topic, index)
-        log = self._logs.create(name, image.topic_id, self.log_config(topic))
+        log = self._dirs.log(name, image, described, self.log_config(topic))
         partition = LeaderPartition(name, image.topic_id, log, described, self._cluster)
         self._leaders[name] = partition
         if not partition.is_alone:
@@ -122,7 +130,7 @@ class ReplicaManager:
         if described.leader == self._node_id or not self._is_here(described):
             raise NotLeaderOrFollower(f"{topic}-{index} is led here, or not here at all")
         name = TopicPartition(topic, index)
-        log = self._logs.create(name, image.topic_id, self.log_config(topic))
+        log = self._dirs.log(name, image, described, self.log_config(topic))
         partition = FollowerPartition(name, image.topic_id, log, described.leader_epoch, described.leader)
         self._followers[name] = partition
         return partition
@@ -141,8 +149,7 @@ class ReplicaManager:
         described = self._image.partition(topic, index)
         if described is None or not self._is_here(described):
             return None
-        log_dir = self._logs.dir_of(TopicPartition(topic, index))
-        if log_dir is not None and log_dir.error is not None:
+        if self._dirs.is_offline(TopicPartition(topic, index)):
             return Role.OFFLINE
         return Role.LEADER if described.leader == self._node_id else Role.FOLLOWER
 
@@ -170,7 +177,7 @@ class ReplicaManager:
     def _follow_leader(self, name: TopicPartition) -> None:
         """Fetches the partition from its leader, if it is to be here and another broker leads it."""
         described = self._image.partition(*name)
-        if described is None or not self._is_followed(described):
+        if described is None or not self._is_followed(described) or self._dirs.is_offline(name):
             return
         try:
             partition = self.follower(*name)
@@ -186,6 +193,23 @@ class ReplicaManager:
         """Fetches from nobody any more."""
         if self._replication is not None:
             self._replication.close()
+        self._dirs.close()
+
+    # ---- log dirs
+
+    def dir_failed(self, log_dir: "LogDir") -> int:
+        """Fails all that waits for a log in this dir, and fetches nothing into it any more. Returns how many replicas
+        are in it."""
+        failed, error = self._logs.in_dir(log_dir), log_dir.offline_error()
+        for name in failed:
+            topic, described = self._image.topic(name.topic), self._image.partition(*name)
+            if topic is not None and described is not None:
+                self._dirs.tell(name, topic, described)
+            self._stop_following(name, error)
+            if (leader := self._leaders.get(name)) is not None:
+                leader.fail(error)
+        self._fail_closed()
+        return len(failed)
 
     # ---- changes
 
@@ -201,12 +225,14 @@ class ReplicaManager:
         for resource in self._image.configs:
             if resource.type == ResourceType.TOPIC and (topic := self._image.topic(resource.name)) is not None:
                 self._reconfigure([topic])
-        followed = (
-            TopicPartition(topic.name, index)
-            for topic in self._image.topics.values()
-            for index, described in enumerate(topic.partitions)
-            if self._is_followed(described)
-        )
+        followed = []
+        for topic in self._image.topics.values():
+            for index, described in enumerate(topic.partitions):
+                if self._is_here(described):
+                    name = TopicPartition(topic.name, index)
+                    self._dirs.tell(name, topic, described)
+                    if self._is_followed(described):
+                        followed.append(name)
         self._open_later(followed, are_new=False)
 
     def _why_stray(self, name: TopicPartition) -> str | None:
@@ -234,6 +260,9 @@ class ReplicaManager:
         if changes.brokers:
             for leader in list(self._leaders.values()):
                 leader.on_brokers_changed()
+        self._fail_closed()
+
+    def _fail_closed(self) -> None:
         closed, self._closed = self._closed, []
         for partition, why in closed:
             partition.fail(why)
@@ -277,7 +306,7 @@ class ReplicaManager:
         topic, described = self._image.topic(name.topic), self._image.partition(*name)
         if topic is not None and described is not None and self._is_here(described):
             try:
-                self._logs.create(name, topic.topic_id, self.log_config(name.topic), is_new=is_new)
+                self._dirs.log(name, topic, described, self.log_config(name.topic), is_new=is_new)
             except KafkaStorageError as error:
                 return self._report.warning(f"{name} could not be created: {error.message}", topic_partition=str(name))
             self._follow_leader(name)
@@ -310,6 +339,8 @@ class ReplicaManager:
                 self._logs.delete(name)
             elif self._is_here(described) and not was_here:
                 self._create(after, (index,))
+            elif was_here:
+                self._dirs.tell(name, after, described)
 
     def _take_role(self, name: TopicPartition, described: PartitionImage) -> None:
         """Closes a partition that changes its role. As a follower it is opened at once, as a leader when it is next

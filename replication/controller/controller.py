@@ -67,6 +67,7 @@ DECISIONS: Mapping[int, Decide] = {
     ApiKey.ALTER_CONFIGS: _imported("configuration_control", "alter_configs"),
     ApiKey.ALTER_PARTITION: _imported("partitions.alter_partition_control", "alter_partition"),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _imported("partitions.reassignment_control", "alter_partition_reassignments"),
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: _imported("brokers.log_dir_control", "assign_replicas_to_dirs"),
     ApiKey.BROKER_HEARTBEAT: _imported("brokers.heartbeat_control", "broker_heartbeat"),
     ApiKey.BROKER_REGISTRATION: _imported("brokers.registration_control", "register_broker"),
     ApiKey.CONTROLLER_REGISTRATION: _imported("brokers.membership_control", "register_controller"),

@@ -21,7 +21,6 @@ from barnabas.base.promise import Promise, failed
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
-from barnabas.protocol.stored.metadata_records import PartitionChangeRecord
 from barnabas.replication.controller.channel import ControllerRequestContext
 from barnabas.replication.controller.cluster_control import first_records
 from barnabas.replication.controller.controller import Controller
@@ -179,13 +178,15 @@ class QuorumController:
     ) -> Promise[None]:
         """Appends what was decided on this image, and writes a line for people about partitions that it changes."""
         appended = self.append(records)
-        if len(image.brokers) > 1 and any(isinstance(record, PartitionChangeRecord) for record in records):
+        if records and len(image.brokers) > 1:
             return appended.map(lambda _: self._tell(records, image, request))
         return appended
 
     def _tell(self, records: Sequence[MetadataRecord], image: MetadataImage, request: Any) -> None:
-        from barnabas.replication.controller.partitions.news import partition_news  # a broker alone has none
+        from barnabas.replication.controller.partitions.news import is_news, partition_news  # a broker alone has none
 
+        if not any(map(is_news, records)):
+            return
         for line in partition_news(records, request, image):
             self._report.info(line.text, **line.fields)
 

@@ -13,7 +13,10 @@
 In all other cases it stays what it is. A broker that is shut down now is fenced, and its session ends: its next
 incarnation need not wait for that. Whether a broker is in controlled shutdown is known to the controller that began it;
 after another took over the broker is unfenced again, asks again, and has mostly nothing left to lead.
-Not there: offline and cordoned log dirs.
+
+A log dir that has failed is taken from the broker first (`log_dir_control.py`), and what state the broker is in next is
+decided as if that had happened before.
+Not there: cordoned log dirs.
 """
 
 from enum import Enum, auto
@@ -32,6 +35,7 @@ from barnabas.replication.controller.cluster_control import check_broker_epoch
 from barnabas.replication.controller.decision import Decision
 from barnabas.replication.controller.settings import ControllerSettings, Deciding
 from barnabas.replication.metadata.image import MetadataImage
+from barnabas.replication.metadata.image_delta import replayed
 
 
 class BrokerState(Enum):
@@ -45,9 +49,15 @@ def broker_heartbeat(
     request: BrokerHeartbeatRequest, image: MetadataImage, deciding: Deciding
 ) -> Decision[BrokerHeartbeatResponse]:
     check_broker_epoch(request.broker_id, request.broker_epoch, image)
+    failed: list[MetadataRecord] = []
+    if request.offline_log_dirs:
+        from barnabas.replication.controller.brokers.log_dir_control import failed_records  # few ever fail
+
+        failed = failed_records(request.broker_id, request.offline_log_dirs, image, deciding.settings)
+        image = replayed(image, failed)
     current = _current_state(request.broker_id, image, deciding.sessions)
     state = _next_state(current, request, image, deciding.sessions)
-    records = _records(current, state, request.broker_id, image, deciding.settings)
+    records = [*failed, *_records(current, state, request.broker_id, image, deciding.settings)]
     _note(state, request, image.end_offset + len(records) - 1, deciding)
     response = BrokerHeartbeatResponse(
         error_code=ErrorCode.NONE,

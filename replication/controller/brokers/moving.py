@@ -1,10 +1,12 @@
 """The partitions that get other leaders, and other in-sync replicas, because a broker comes or goes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from barnabas.protocol.stored.metadata_records import PartitionChangeRecord
+from barnabas.protocol.types import Uuid
 from barnabas.replication.controller.elr import is_elr_enabled
 from barnabas.replication.controller.partitions.circumstances import circumstances_of
+from barnabas.replication.controller.partitions.directories import directory_of
 from barnabas.replication.controller.partitions.partition_changes import Candidates, partition_change
 from barnabas.replication.controller.settings import ControllerSettings
 from barnabas.replication.metadata.image import NO_LEADER, MetadataImage, PartitionImage
@@ -25,6 +27,18 @@ def leaving_records(
     eligible to lead where nothing can be committed without it: it may come back with all that it had."""
     candidates = Candidates(image.brokers, leaving=broker_id)
     return _changes(image, settings, candidates, lambda partition: broker_id in partition.isr)
+
+
+def failed_dir_records(
+    broker_id: int, failed: Collection[Uuid], image: MetadataImage, settings: ControllerSettings
+) -> Iterator[PartitionChangeRecord]:
+    """Yields the records by which the broker leaves the partitions that it has in these log dirs, and no others."""
+    candidates = Candidates(image.brokers, leaving=broker_id)
+
+    def is_concerned(partition: PartitionImage) -> bool:
+        return broker_id in partition.isr and directory_of(partition, broker_id) in failed
+
+    return _changes(image, settings, candidates, is_concerned)
 
 
 def lost_records(broker_id: int, image: MetadataImage, settings: ControllerSettings) -> Iterator[PartitionChangeRecord]:

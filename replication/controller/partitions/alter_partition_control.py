@@ -4,7 +4,8 @@ Rules:
 - Only the leader speaks, in its leader epoch and about the partition as it is: a request that knows less than the
   controller is refused, and one that knows more says that this controller is not the active one any more.
 - Who joins must be able to: registered under the epoch that the leader has seen, unfenced, and not about to stop
-  (KIP-841, KIP-903). Otherwise a broker could be in sync that has just been fenced, or that has lost its disk.
+  (KIP-841, KIP-903). Otherwise a broker could be in sync that has just been fenced, or that has lost its disk. Ours:
+  its log dir must not have failed. Kafka leaves that to the follower, which fetches no more.
 - A leader that recovers from an unclean election is alone in sync until it says that it has recovered.
 - A change may complete a reassignment, and by that change the leader: NEW_LEADER_ELECTED, and the record is written.
 Every partition stands or falls alone.
@@ -26,6 +27,7 @@ from barnabas.protocol.stored.metadata_records import PartitionChangeRecord
 from barnabas.replication.controller.cluster_control import check_broker_epoch
 from barnabas.replication.controller.decision import Decision
 from barnabas.replication.controller.partitions.circumstances import circumstances_of
+from barnabas.replication.controller.partitions.directories import directory_of, is_online
 from barnabas.replication.controller.partitions.partition_changes import (
     RECOVERED,
     RECOVERING,
@@ -124,7 +126,7 @@ def _why_refused(leader: int, asked: AlterPartitionData, partition: PartitionIma
         return ErrorCode.INVALID_UPDATE_VERSION
     if not _is_possible(asked, partition):
         return ErrorCode.INVALID_REQUEST
-    if not _are_eligible(asked.new_isr_with_epochs, image):
+    if not _are_eligible(asked.new_isr_with_epochs, partition, image):
         return ErrorCode.INELIGIBLE_REPLICA
     return ErrorCode.NONE
 
@@ -138,9 +140,11 @@ def _is_possible(asked: AlterPartitionData, partition: PartitionImage) -> bool:
     return asked.leader_recovery_state == RECOVERED
 
 
-def _are_eligible(states: Sequence[BrokerState], image: MetadataImage) -> bool:
+def _are_eligible(states: Sequence[BrokerState], partition: PartitionImage, image: MetadataImage) -> bool:
     for state in states:
         broker = image.brokers.get(state.broker_id)
         if broker is None or not broker.is_active or state.broker_epoch not in (_NOT_CHECKED, broker.broker_epoch):
+            return False
+        if not is_online(broker, directory_of(partition, state.broker_id)):
             return False
     return True

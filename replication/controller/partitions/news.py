@@ -1,4 +1,5 @@
-"""Lines for people about partitions that have another leader, or other replicas in sync, and why."""
+"""Lines for people about partitions that have another leader, or other replicas in sync, and why; and about log dirs
+that have failed."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -12,6 +13,7 @@ from barnabas.protocol.stored.metadata_records import (
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
+from barnabas.protocol.types import uuid_text
 from barnabas.replication.controller.brokers.fencing import FENCE, UNFENCE
 from barnabas.replication.controller.partitions.reassignment import is_reassigning
 from barnabas.replication.metadata.image import NO_LEADER, MetadataImage, PartitionImage
@@ -32,12 +34,23 @@ class Change(NamedTuple):
     after: PartitionImage
 
 
+def is_news(record: MetadataRecord) -> bool:
+    """Returns whether there may be something to say about a record."""
+    return isinstance(record, PartitionChangeRecord) or _leaves_dirs(record)
+
+
+def _leaves_dirs(record: MetadataRecord) -> bool:
+    """Returns whether the record says which log dirs a broker has left."""
+    return isinstance(record, BrokerRegistrationChangeRecord) and bool(record.log_dirs)
+
+
 def partition_news(records: Sequence[MetadataRecord], request: Any, before: MetadataImage) -> list[Line]:
     """Returns what these records change, the first few partitions each and the others as a number. `request` is what
     they answer; None if nobody asked."""
-    why = _why(records, request)
+    why = _why(records, request, before)
     changes = _changes(records, before)
-    lines = [_line(change, why or _why_this_one(change)) for change in islice(changes, LINES_MAX)]
+    lines = [_dirs_line(record, before) for record in records if _leaves_dirs(record)]
+    lines += [_line(change, why or _why_this_one(change)) for change in islice(changes, LINES_MAX)]
     others = sum(1 for _ in changes)
     if others:
         text = f"and {others} more {'partition' if others == 1 else 'partitions'}"
@@ -66,6 +79,18 @@ def _line(change: Change, why: str) -> Line:
     return Line(f"{name}: {', '.join(parts)}: {why}", fields)
 
 
+def _dirs_line(record: MetadataRecord, before: MetadataImage) -> Line:
+    assert isinstance(record, BrokerRegistrationChangeRecord)
+    failed, left = _failed_dirs(record, before), len(record.log_dirs)
+    fields = {"broker": record.broker_id, "failed_log_dirs": failed, "log_dirs_left": left}
+    return Line(f"broker {record.broker_id} has lost log dir {', '.join(failed)}; {left} left", fields)
+
+
+def _failed_dirs(record: BrokerRegistrationChangeRecord, before: MetadataImage) -> list[str]:
+    registered = before.brokers[record.broker_id].log_dirs
+    return [uuid_text(directory) for directory in registered if directory not in record.log_dirs]
+
+
 def _leader(partition: PartitionImage) -> str:
     return "none" if partition.leader == NO_LEADER else str(partition.leader)
 
@@ -77,14 +102,18 @@ def _brokers(broker_ids: Iterable[int]) -> str:
 # ---- why
 
 
-def _why(records: Iterable[MetadataRecord], request: Any) -> str:
+def _why(records: Iterable[MetadataRecord], request: Any, before: MetadataImage) -> str:
     """Returns what happened to a broker, or what was asked for; nothing if each partition has a reason of its own."""
     for record in records:
-        if (happened := _happened(record)) is not None:
+        if (happened := _happened(record, before)) is not None:
             return happened
     match None if request is None else request.__api_key__:
+        case ApiKey.BROKER_HEARTBEAT if not request.want_shut_down:
+            return f"every log dir of broker {request.broker_id} has failed"
         case ApiKey.BROKER_HEARTBEAT:
             return f"broker {request.broker_id} stops"
+        case ApiKey.ASSIGN_REPLICAS_TO_DIRS:
+            return f"broker {request.broker_id} has said in which log dir its replica lies"
         case ApiKey.ALTER_PARTITION_REASSIGNMENTS:
             return "a reassignment was asked for"
         case ApiKey.ELECT_LEADERS:
@@ -92,8 +121,10 @@ def _why(records: Iterable[MetadataRecord], request: Any) -> str:
     return ""
 
 
-def _happened(record: MetadataRecord) -> str | None:
+def _happened(record: MetadataRecord, before: MetadataImage) -> str | None:
     match record:
+        case BrokerRegistrationChangeRecord(log_dirs=left) if left:
+            return f"log dir {', '.join(_failed_dirs(record, before))} of broker {record.broker_id} has failed"
         case RegisterBrokerRecord():
             return f"broker {record.broker_id} has restarted"
         case UnregisterBrokerRecord():

@@ -6,6 +6,7 @@ Rules:
 - A reassignment whose replicas are all in sync is completed by the change that makes it so.
 - A leader that may go on leading does. Otherwise the first replica leads that is in sync and active. With nobody in
   sync, the first active one of the eligible leader replicas does, and is alone in sync then (ELR, KIP-966).
+- Active is a replica whose broker is, and whose log dir has not failed (KIP-858).
 - Who leaves the in-sync replicas while they are fewer than `min.insync.replicas` is eligible: nothing was committed
   without it. It no longer is after an unclean shutdown, and nobody is once enough replicas are in sync again.
 - Without anybody in sync or eligible, the last leader leads again: it may have lost records, but hardly any. An unclean
@@ -22,7 +23,7 @@ from typing import NamedTuple
 
 from barnabas.protocol.stored.metadata_records import PartitionChangeRecord
 from barnabas.protocol.types import Uuid
-from barnabas.replication.controller.partitions.directories import default_directory
+from barnabas.replication.controller.partitions.directories import default_directory, directory_of, is_online
 from barnabas.replication.controller.partitions.reassignment import completed
 from barnabas.replication.metadata.image import NO_LEADER, BrokerImage, PartitionImage
 
@@ -48,11 +49,11 @@ class Candidates(NamedTuple):
     leaving: int | None = None
     """The broker that these records take out."""
 
-    def may_lead(self, broker_id: int) -> bool:
-        if broker_id in (self.joining, self.leaving):
-            return broker_id == self.joining
+    def may_lead(self, broker_id: int, partition: PartitionImage) -> bool:
         broker = self.brokers.get(broker_id)
-        return broker is not None and broker.is_active
+        if broker is None or broker_id == self.leaving or not (broker.is_active or broker_id == self.joining):
+            return False
+        return is_online(broker, directory_of(partition, broker_id))
 
 
 class Circumstances(NamedTuple):
@@ -76,12 +77,13 @@ def partition_change(
     topic_id: Uuid, index: int, partition: PartitionImage, wanted: PartitionImage, circumstances: Circumstances
 ) -> PartitionChangeRecord | None:
     """Returns the record that makes the partition what it is wanted to be, as far as it can; None if it is."""
-    target = _with_eligible_leaders(partition, completed(wanted), circumstances)
+    target = completed(wanted)
+    if target.replicas != partition.replicas:
+        target = target._replace(directories=_directories(partition, target, circumstances.candidates.brokers))
+    target = _with_eligible_leaders(partition, target, circumstances)
     target = _with_leader(partition, target, circumstances)
     if not target.isr and not circumstances.elr_enabled:
         target = target._replace(isr=partition.isr)
-    if target.replicas != partition.replicas:
-        target = target._replace(directories=_directories(partition, target, circumstances.candidates.brokers))
     return _record(topic_id, index, partition, target)
 
 
@@ -123,18 +125,18 @@ def _last_known_leader(partition: PartitionImage, leader: int) -> tuple[int, ...
 
 def elect(partition: PartitionImage, target: PartitionImage, circumstances: Circumstances) -> Elected:
     """Returns who leads a partition that is about to become `target`."""
-    may_lead, election = circumstances.candidates.may_lead, circumstances.election
+    candidates, election = circumstances.candidates, circumstances.election
     fit = target.isr or target.eligible_leader_replicas
     preferred = target.replicas[:1] if election is Election.PREFERRED else ()
     for replica in (*preferred, partition.leader, *target.replicas):
-        if replica in fit and may_lead(replica):
+        if replica in fit and candidates.may_lead(replica, target):
             return Elected(replica)
     last_known = partition.last_known_elr
-    if circumstances.elr_enabled and not fit and len(last_known) == 1 and may_lead(last_known[0]):
+    if circumstances.elr_enabled and not fit and len(last_known) == 1 and candidates.may_lead(last_known[0], target):
         return Elected(last_known[0], is_unclean=True)
     if election is Election.UNCLEAN:
         for replica in target.replicas:
-            if may_lead(replica):
+            if candidates.may_lead(replica, target):
                 return Elected(replica, is_unclean=True)
     return Elected(NO_LEADER)
 

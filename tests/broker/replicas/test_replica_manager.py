@@ -7,6 +7,7 @@ import pytest
 from barnabas.broker.replicas.follower import FollowerPartition
 from barnabas.broker.replicas.leader import ACKS_ALL, LeaderPartition
 from barnabas.broker.replicas.partition import Isolation, Partition, Role
+from barnabas.broker.replicas.replica_dirs import ReplicaDirs
 from barnabas.broker.replicas.replica_manager import ReplicaManager, ReplicaSettings
 from barnabas.protocol.errors import (
     FencedLeaderEpoch,
@@ -60,12 +61,28 @@ class Fetched:
         self.leaders.clear()
 
 
-def replica_manager(storage: Broker, image: MetadataImage, fetched: Fetched | None = None) -> ReplicaManager:
+class Told:
+    """Implements `Assignments`: notes where replicas are said to lie."""
+
+    def __init__(self) -> None:
+        self.directories: dict[tuple[bytes, int], bytes] = {}
+
+    def assign(self, topic_id: bytes, index: int, directory: bytes) -> None:
+        self.directories[topic_id, index] = directory
+
+    def close(self) -> None:
+        self.directories.clear()
+
+
+def replica_manager(
+    storage: Broker, image: MetadataImage, fetched: Fetched | None = None, told: Told | None = None
+) -> ReplicaManager:
     return ReplicaManager(
         ReplicaSettings(US, LogConfig()),
         storage.environment,
         image=image,
         logs=storage.manager,
+        dirs=ReplicaDirs(US, storage.manager, lambda: told or Told()),
         new_replication=lambda: fetched or Fetched(),
     )
 
@@ -77,7 +94,8 @@ class Node:
         self.storage = Broker(queued=queued)
         self.image: MetadataImage = cluster(US, OTHER)
         self.fetched = Fetched()
-        self.replicas = replica_manager(self.storage, self.image, self.fetched)
+        self.told = Told()
+        self.replicas = replica_manager(self.storage, self.image, self.fetched, self.told)
 
     def learn(self, *records: object) -> None:
         delta = MetadataDelta(self.image)
