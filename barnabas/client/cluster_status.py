@@ -10,6 +10,7 @@ from barnabas.client.client import Client
 from barnabas.client.cluster import Partition, partitions_of
 from barnabas.client.errors import check
 from barnabas.client.replicas.eligible import eligible_leaders
+from barnabas.client.replicas.failed_dirs import failed_log_dirs
 from barnabas.client.replicas.log_ends import LogEnds, lags, log_ends
 from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.errors import KafkaError
@@ -87,6 +88,8 @@ class ClusterStatus(NamedTuple):
     why_no_quorum: str
     partitions: int
     troubles: list[PartitionTrouble]
+    failed_log_dirs: dict[int, list[str]]
+    """The paths of log dirs that have failed, by broker."""
 
     @property
     def leaderless(self) -> list[TopicPartition]:
@@ -123,6 +126,7 @@ def cluster_status(client: Client) -> ClusterStatus:
         why_not,
         len(partitions),
         _troubles(client, partitions, ends),
+        failed_log_dirs(client, cluster.brokers),
     )
 
 

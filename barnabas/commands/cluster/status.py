@@ -53,6 +53,10 @@ def _lines(found: ClusterStatus) -> Iterator[str]:
             _named(found.under_min_isr, "below min.insync.replicas"),
         )
     )
+    for node_id, paths in found.failed_log_dirs.items():
+        yield ""
+        which = f"log dir {paths[0]} has failed" if len(paths) == 1 else f"log dirs {', '.join(paths)} have failed"
+        yield f"broker {node_id}: {which}; its replicas there are offline: repair or replace the disk, then restart it"
     if found.troubles:
         yield ""
         columns = ("PARTITION", "LEADER", "REPLICAS", "IN SYNC", "NEEDED", "ELIGIBLE", "OFFLINE", "LAG")
@@ -133,6 +137,7 @@ def _as_json(found: ClusterStatus) -> dict[str, Any]:
         "leaderless": [partition._asdict() for partition in found.leaderless],
         "under_replicated": [partition._asdict() for partition in found.under_replicated],
         "under_min_isr": [partition._asdict() for partition in found.under_min_isr],
+        "failed_log_dirs": {str(node_id): paths for node_id, paths in found.failed_log_dirs.items()},
         "troubles": [_trouble_json(trouble) for trouble in found.troubles],
     }
 

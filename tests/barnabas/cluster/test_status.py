@@ -26,6 +26,11 @@ from barnabas.protocol.messages.describe_configs import (
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
+from barnabas.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+)
 from barnabas.protocol.messages.describe_quorum import (
     DescribeQuorumPartitionResponse,
     DescribeQuorumRequest,
@@ -88,6 +93,10 @@ ENDS = ListOffsetsResponse(
 )
 
 
+def log_dir(path: str, error_code: int = 0) -> DescribeLogDirsResult:
+    return DescribeLogDirsResult(error_code=error_code, log_dir=path, topics=())
+
+
 class Answers:
     """A client of a cluster in which node 2 is fenced and node 4 is a controller only."""
 
@@ -113,6 +122,9 @@ class Answers:
             return self._cluster()
         if isinstance(request, DescribeTopicPartitionsRequest):
             return DescribeTopicPartitionsResponse(topics=[ELIGIBLE])
+        if isinstance(request, DescribeLogDirsRequest):
+            assert request.topics == [], "nobody has to measure logs for this"
+            return DescribeLogDirsResponse(results=[log_dir("/good"), log_dir("/bad", ErrorCode.KAFKA_STORAGE_ERROR)])
         if isinstance(request, DescribeConfigsRequest):
             return DescribeConfigsResponse(results=[TWO_NEEDED])
         return ENDS if isinstance(request, ListOffsetsRequest) else self._quorum(request)
@@ -182,6 +194,9 @@ def test_text_for_people() -> None:
         "",
         "3 partitions, 1 without a leader: orders-1, 2 not fully in sync: orders-0, orders-1, "
         "2 below min.insync.replicas: orders-0, orders-1",
+        "",
+        "broker 1: log dir /bad has failed; its replicas there are offline: repair or replace the disk, then "
+        "restart it",
         "",
         "PARTITION  LEADER  REPLICAS  IN SYNC  NEEDED  ELIGIBLE  OFFLINE  LAG",
         "orders-0        1  1,2             1       2         -        -  2: unknown",

@@ -13,7 +13,7 @@ from barnabas.protocol.messages.broker_registration import BrokerRegistrationRes
 from barnabas.replication.metadata.image import MetadataImage
 from tests.broker.slow_controller import SlowController
 from tests.fakes import FakeClock, FakeReport
-from tests.replication.clusters import cluster, registration
+from tests.replication.clusters import cluster, registration, uuid
 
 SETTINGS = LifecycleSettings(heartbeat_interval_ms=2_000, registration_timeout_ms=60_000)
 
@@ -183,3 +183,48 @@ def test_a_broker_whom_no_controller_can_let_go_any_more_does_not_wait_long() ->
     assert life.report.having("too few controllers")
     life.clock.advance(CONTROLLED_SHUTDOWN_MS)
     assert not life.report.having("no leave")
+
+
+# ---- log dirs
+
+
+def test_a_log_dir_that_failed_is_reported_at_once_and_in_every_heartbeat_from_then_on() -> None:
+    life = Lifecycle(2).active()
+    life.broker.log_dir_failed(uuid(7))
+    assert life.controller.requests[-1].offline_log_dirs == (uuid(7),)
+    assert not life.broker.has_told_of(uuid(7))
+    life.beat()
+    assert life.broker.has_told_of(uuid(7))
+    life.clock.advance(SETTINGS.heartbeat_interval_ms)
+    assert life.controller.requests[-1].offline_log_dirs == (uuid(7),)
+
+
+def test_a_log_dir_that_fails_while_a_heartbeat_is_under_way_does_not_wait_for_the_one_after() -> None:
+    life = Lifecycle(2).active()
+    life.broker.heartbeat()
+    requests = life.requests
+    life.broker.log_dir_failed(uuid(7))
+    assert life.requests == requests
+    life.beat()  # it did not say so
+    assert not life.broker.has_told_of(uuid(7))
+    life.clock.advance(0)
+    assert life.controller.requests[-1].offline_log_dirs == (uuid(7),)
+
+
+def test_a_report_of_a_failed_log_dir_that_was_refused_is_sent_again_after_a_moment() -> None:
+    life = Lifecycle(2).active()
+    life.broker.log_dir_failed(uuid(7))
+    requests = life.requests
+    life.refuse(ErrorCode.REQUEST_TIMED_OUT)
+    life.clock.advance(99)
+    assert (life.requests, life.broker.has_told_of(uuid(7))) == (requests, False)
+    life.clock.advance(1)
+    assert life.controller.requests[-1].offline_log_dirs == (uuid(7),)
+
+
+def test_a_log_dir_that_fails_before_the_broker_is_ready_is_in_its_first_heartbeat() -> None:
+    life = Lifecycle(2).registered()
+    life.broker.log_dir_failed(uuid(7))
+    assert life.requests == 1
+    life.broker.activate()
+    assert life.controller.requests[-1].offline_log_dirs == (uuid(7),)

@@ -190,6 +190,54 @@ def test_a_partition_changes_its_role_with_its_leader() -> None:
     assert node.replicas.role("orders", 0) is None
 
 
+def test_what_lies_in_a_dir_that_failed_is_followed_no_more_and_nobody_waits_for_it() -> None:
+    node = Node()
+    node.learn(topic(), led_by(OTHER))
+    node.storage.manager.log_dirs[0].go_offline(OSError("the disk is gone"))
+    assert node.replicas.dir_failed(node.storage.manager.log_dirs[0]) == 1
+    assert node.fetched.leaders == {}
+    node.learn(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=OTHER))  # in a new epoch
+    assert node.fetched.leaders == {}
+    with pytest.raises(KafkaStorageError):
+        node.replicas.replica("orders", 0)
+
+
+def test_a_leader_whose_dir_failed_tells_those_who_wait_and_says_so_until_another_leads() -> None:
+    node = Node()
+    node.learn(topic(), led_by(US))
+    partition, outcomes = opened(node), Outcomes()
+    info = partition.append(memoryview(batch()), now_ms=node.storage.now_ms)
+    partition.when_acknowledged(info, ACKS_ALL, Appended(outcomes.note), 30_000)
+    node.storage.manager.log_dirs[0].go_offline(OSError("the disk is gone"))
+    node.replicas.dir_failed(node.storage.manager.log_dirs[0])
+    assert outcomes.errors == [KafkaStorageError]
+    for leader, error in ((-1, KafkaStorageError), (OTHER, NotLeaderOrFollower)):
+        node.learn(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=leader, isr=[leader]))
+        with pytest.raises(error):
+            node.replicas.partition("orders", 0)
+
+
+def test_the_controller_is_told_where_a_replica_lies_if_the_metadata_say_something_else() -> None:
+    node = Node()
+    node.learn(topic(), led_by(OTHER))
+    (directory,) = [log_dir.directory_id for log_dir in node.storage.manager.log_dirs]
+    assert directory is not None
+    assert node.told.directories == {(TOPIC_ID, 0): directory}
+    node.told.directories.clear()
+    node.learn(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, directories=[directory, uuid(9)]))
+    assert node.told.directories == {}  # they say so
+    node.learn(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, directories=[uuid(8), uuid(9)]))
+    assert node.told.directories == {(TOPIC_ID, 0): directory}
+
+
+def test_a_start_tells_where_the_replicas_lie_that_it_finds() -> None:
+    node = Node()
+    node.learn(topic(), led_by(US))
+    told = Told()
+    replica_manager(node.storage, node.image, told=told).adopt(node.image)
+    assert list(told.directories) == [(TOPIC_ID, 0)]
+
+
 def test_a_follower_learns_of_a_new_leader_epoch() -> None:
     node = Node()
     node.learn(topic(), led_by(OTHER, leader_epoch=3))

@@ -73,6 +73,7 @@ def altered(image: MetadataImage, request: AlterPartitionRequest) -> tuple[Parti
 
 FENCED = orders(cluster(1, 2, 3, 4, fenced=(3,)), isr=[1, 2])
 STOPPING = orders(cluster(1, 2, 3, 4, stopping=(3,)), isr=[1, 2])
+FAILED_DIR = orders(cluster(1, 2, 3, 4), isr=[1, 2], directories=[uuid(201), uuid(202), uuid(999)])
 RECOVERING = orders(cluster(1, 2, 3), isr=[1], leader_recovery_state=1)
 
 
@@ -93,6 +94,8 @@ RECOVERING = orders(cluster(1, 2, 3), isr=[1], leader_recovery_state=1)
         (IMAGE, asked(IMAGE), E.INVALID_REQUEST),
         (IMAGE, asked(IMAGE, 1, leader_recovery_state=1), E.INVALID_REQUEST),  # it has recovered already
         (IMAGE, asked(IMAGE, 1, leader_recovery_state=2), E.INVALID_REQUEST),  # there is no such state
+        (FAILED_DIR, asked(FAILED_DIR, 1, 2, 3), E.INELIGIBLE_REPLICA),  # 3 has no such log dir any more
+        (FAILED_DIR, asked(FAILED_DIR, 1, 2), E.NONE),
         (
             RECOVERING,
             asked(RECOVERING, 1, 2, leader_recovery_state=1),

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from barnabas.protocol.messages.alter_partition import AlterPartitionRequest
+from barnabas.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest
 from barnabas.protocol.stored.metadata_records import (
@@ -10,9 +11,10 @@ from barnabas.protocol.stored.metadata_records import (
     PartitionChangeRecord,
     UnregisterBrokerRecord,
 )
-from barnabas.replication.controller.partitions.news import partition_news
+from barnabas.protocol.types import uuid_text
+from barnabas.replication.controller.partitions.news import is_news, partition_news
 from barnabas.replication.metadata.image_delta import replayed
-from tests.replication.clusters import cluster, new_topic, topic_of, with_topics
+from tests.replication.clusters import cluster, new_topic, topic_of, uuid, with_topics
 
 IMAGE = with_topics(cluster(1, 2, 3), new_topic("events", -1, -1, {index: [2, 3, 1] for index in range(8)}))
 TOPIC_ID = topic_of(IMAGE, "events").topic_id
@@ -21,6 +23,12 @@ ELECT = ElectLeadersRequest(topic_partitions=None)
 STOPS = BrokerHeartbeatRequest(
     broker_id=2, broker_epoch=0, current_metadata_offset=0, want_fence=False, want_shut_down=True
 )
+
+
+LOST_ALL = BrokerHeartbeatRequest(
+    broker_id=2, broker_epoch=0, current_metadata_offset=0, want_fence=False, want_shut_down=False
+)
+ASSIGN = AssignReplicasToDirsRequest(broker_id=2, directories=[])
 
 
 def change(index: int = 0, **changes: Any) -> PartitionChangeRecord:
@@ -42,6 +50,9 @@ def broker(**changes: Any) -> BrokerRegistrationChangeRecord:
         ([broker(in_controlled_shutdown=1), change(leader=3)], STOPS,
          "events-0: leader 2 -> 3 (epoch 1): broker 2 stops"),
         ([change(isr=[3, 1])], STOPS, "events-0: in sync 2,3,1 -> 3,1: broker 2 stops"),
+        ([change(isr=[3, 1])], LOST_ALL, "events-0: in sync 2,3,1 -> 3,1: every log dir of broker 2 has failed"),
+        ([change(leader=3, directories=[])], ASSIGN,
+         "events-0: leader 2 -> 3 (epoch 1): broker 2 has said in which log dir its replica lies"),
         ([change(isr=[3, 1]), UnregisterBrokerRecord(broker_id=2, broker_epoch=0)], None,
          "events-0: in sync 2,3,1 -> 3,1: broker 2 was unregistered"),
         ([change(isr=[2, 3])], ALTER, "events-0: in sync 2,3,1 -> 2,3: 1 fell behind"),
@@ -51,6 +62,16 @@ def broker(**changes: Any) -> BrokerRegistrationChangeRecord:
 )  # fmt: skip
 def test_a_line_says_what_changed_and_why(records: list[Any], request_: Any, line: str) -> None:
     assert [found.text for found in partition_news(records, request_, IMAGE)] == [line]
+
+
+def test_a_log_dir_that_failed_is_told_once_and_is_the_reason_for_what_follows() -> None:
+    records: list[Any] = [change(leader=3, isr=[3, 1]), broker(log_dirs=[uuid(1)])]
+    failed = uuid_text(IMAGE.brokers[2].log_dirs[0])
+    first, second = partition_news(records, LOST_ALL, IMAGE)
+    assert first.text == f"broker 2 has lost log dir {failed}; 1 left"
+    assert first.fields == {"broker": 2, "failed_log_dirs": [failed], "log_dirs_left": 1}
+    assert second.text.endswith(f"in sync 2,3,1 -> 3,1: log dir {failed} of broker 2 has failed")
+    assert [is_news(record) for record in (*records, broker(fenced=1))] == [True, True, False]
 
 
 def test_a_leader_says_who_came_and_what_is_complete() -> None:
