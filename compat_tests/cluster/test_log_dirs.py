@@ -1,4 +1,4 @@
-"""A broker with two log dirs loses one while it leads: an Apache Kafka under our controllers, ours under Kafka's.
+"""A broker with two log dirs loses one while it leads: ours under our controllers and Kafka's, and a Kafka under ours.
 
 The disk fails as far as the process can tell: no file of it may grow beyond a size that only one log has reached, so
 that the next write to that log is refused (EFBIG). With BROKER=kafka both are of one kind.
@@ -15,8 +15,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from compat_tests.brokers import KAFKA_LIBS
-from compat_tests.cluster.members import Member
+from compat_tests.brokers import BROKER, KAFKA_LIBS, barnabas_cluster
+from compat_tests.cluster.members import BarnabasMember, Member
 from compat_tests.cluster.test_mixed_clusters import KINDS, SECONDS, Kinds, controllers_of
 from compat_tests.conftest import require
 from compat_tests.harness.groups import eventually
@@ -101,7 +101,12 @@ class Scene:
         assert Counter(read) == Counter(self.acknowledged)
 
 
-@pytest.fixture(params=KINDS, ids=[kinds.name for kinds in KINDS])
+ALL_KINDS = KINDS
+if BROKER != "kafka":
+    ALL_KINDS = [*KINDS, Kinds("barnabas-joins-barnabas", barnabas_cluster, BarnabasMember)]
+
+
+@pytest.fixture(params=ALL_KINDS, ids=[kinds.name for kinds in ALL_KINDS])
 def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
     require(("java", KAFKA_LIBS))
     kinds: Kinds = request.param

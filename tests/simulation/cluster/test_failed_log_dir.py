@@ -134,3 +134,20 @@ def test_leaders_leave_a_log_dir_that_fails_and_nothing_is_lost_or_read_twice(
         run.wait(run.are_in_sync, "the broker has all its replicas again")
         run.wait(run.is_told, "the controller knows where they are")
         run.drain()
+
+
+def test_a_broker_that_can_tell_no_controller_of_its_failed_dir_ends() -> None:
+    """Others would wait for leaders that cannot lead."""
+    run = TwoDirs(1)
+    with replayable(1, run.world.trace):
+        run.begin()
+        broker, *others = run.cluster.brokers
+        ends: list[Exception] = []
+        broker.on_failure = ends.append
+        for other in others:
+            other.kill()
+        broker.server.node.logs.log_dirs[1].go_offline(OSError(5, "Input/output error"))
+        run.world.scheduler.run_for(29_000)
+        assert not ends
+        run.world.scheduler.run_for(1_500)
+        assert "no controller could be told" in str(ends[0])
