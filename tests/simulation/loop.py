@@ -204,8 +204,9 @@ class SimulatedLoop:
 
     def _turn(self) -> None:
         self.turns += 1
-        ready = self._call_ready()
-        self._call_due_timers()
+        ready = bool(self._maybe_ready or self._from_threads) and self._call_ready()
+        if self._heap and self._heap[0][0] <= self.scheduler.now_us:
+            self._call_due_timers()
         for _ in range(len(self._soon)):
             callback, args = self._soon.popleft()
             callback(*args)
@@ -214,12 +215,7 @@ class SimulatedLoop:
 
     def _call_ready(self) -> bool:
         """Calls everybody whose transport is ready, once; returns whether there was anybody."""
-        ready: list[tuple[Watched, int]] = []
-        for watched in list(self._maybe_ready):
-            if events := watched.ready_events():
-                ready.append((watched, events))
-            else:
-                del self._maybe_ready[watched]
+        ready = self._ready()
         if len(ready) > 1:
             self.random.shuffle(ready)
         for watched, events in ready:
@@ -229,6 +225,16 @@ class SimulatedLoop:
             callback, args = self._from_threads.popleft()
             callback(*args)
         return bool(ready or from_threads)
+
+    def _ready(self) -> list[tuple[Watched, int]]:
+        """Returns those who are ready, and forgets the others until they may be so again."""
+        ready: list[tuple[Watched, int]] = []
+        for watched in list(self._maybe_ready):
+            if events := watched.ready_events():
+                ready.append((watched, events))
+            else:
+                del self._maybe_ready[watched]
+        return ready
 
     def _call_due_timers(self) -> None:
         heap, now_us = self._heap, self.scheduler.now_us
@@ -249,7 +255,8 @@ class SimulatedLoop:
             callback(*args)
 
     def _arm(self) -> None:
-        if not self.is_quiet:
+        """A real loop sleeps until something is ready: without this every turn would be followed by an empty one."""
+        if self._soon or self._when_idle or self._from_threads or (self._maybe_ready and self._ready()):
             return self._wake(self.scheduler.now_us)
         heap = self._heap
         while heap and heap[0][2].loop is None:

@@ -59,10 +59,15 @@ class Scheduler:
     def run_for(self, duration_ms: float) -> None:
         self.run_until(self.now_us + int(duration_ms * MS))
 
-    def run_until_true(self, condition: Callable[[], bool], *, within_ms: float, what: str) -> None:
-        """Lets events happen until the condition holds. Raises AssertionError if it does not become true in time."""
+    def run_until_true(
+        self, condition: Callable[[], bool], *, within_ms: float, what: str, looks_every_ms: float = 0
+    ) -> None:
+        """Lets events happen until the condition holds. Raises AssertionError if it does not become true in time. One
+        that is costly is not looked at after every event."""
         end_us = self.now_us + int(within_ms * MS)
         while not condition():
             is_late = not self._heap or self._heap[0][0] > end_us
             assert not is_late, f"not within {within_ms / 1_000:g} s: {what}"
             self.step()
+            if looks_every_ms:
+                self.run_until(min(self.now_us + int(looks_every_ms * MS), end_us))

@@ -6,6 +6,7 @@
   arrive before the ones ahead of it are tried again.
 - OUT_OF_ORDER_SEQUENCE_NUMBER means "try again" for all but the first in line. For that one it means that the broker
   has lost what it acknowledged before: the batch fails, and the producer goes on under another epoch, from sequence 0.
+- After an error it waits, for longer and longer as long as nothing gets through.
 - It never gives up: its delivery.timeout.ms is infinite.
 """
 
@@ -22,10 +23,11 @@ from barnabas.protocol.messages.produce import (
 )
 from barnabas.protocol.records import NewRecord
 from barnabas.protocol.types import TopicPartition
-from tests.simulation.clients.client import REQUEST_TIMEOUT_MS, Failed, Place, SimulatedClient, check
+from tests.simulation.clients.client import BACKOFF_MS, REQUEST_TIMEOUT_MS, Failed, Place, SimulatedClient, check
 from tests.simulation.clients.script import Script
 
 MAX_IN_FLIGHT = 5
+BACKOFF_MAX_MS = 800
 RETRIABLE = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,
@@ -76,18 +78,22 @@ class IdempotentProducer(SimulatedClient):
         self._producer_epoch = -1
         self._next_sequence = 0
         self._must_bump = False
-
-    @property
-    def is_drained(self) -> bool:
-        return not self._batches
+        self._backoff_ms = BACKOFF_MS
+        self._is_backing_off = False
+        self._drained: Promise[None] | None = None
 
     def script(self) -> Script[None]:
         yield from self._init_producer_id()
         while not self.is_stopping:
             yield self.sleep(self.random.expovariate(1) * self.interval_ms)
             self._produce()
-        while self._batches:
-            yield self.sleep(10)
+        yield from self.drain()
+
+    def drain(self) -> Script[None]:
+        """Waits until nothing is left to be sent or answered."""
+        if self._batches:
+            self._drained = Promise()
+            yield self._drained
 
     def _init_producer_id(self) -> Script[None]:
         while self._producer_id < 0:
@@ -164,22 +170,34 @@ class IdempotentProducer(SimulatedClient):
         answer = promise.value.responses[0].partition_responses[0]
         code = ErrorCode(answer.error_code)
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            self._batches.remove(batch)
+            self._backoff_ms = BACKOFF_MS
             if self.acks == -1:  # nothing is promised about the others
                 self.oracle.acknowledged(self.name, self.target, batch.numbers, answer.base_offset, power_cuts)
-            self._send_what_may_be_sent()
+            self._is_done_with(batch)
         elif code in LOST_STATE and batch is self._batches[0]:
             if batch.clean_stops < self.oracle.clean_stops or self.acks != -1:
                 pending = (number for each in self._batches for number in each.numbers)
                 self.oracle.doubted(self.name, self.target, pending)
             else:
                 self.oracle.refused(self.name, self.target, batch.numbers, code)
-            self._batches.remove(batch)
             self._must_bump = True
-            self._send_what_may_be_sent()
+            self._is_done_with(batch)
         else:
             assert code in RETRIABLE or code in LOST_STATE, f"{self.name} was answered {code.name}"
             self._try_again_later()
 
+    def _is_done_with(self, batch: Batch) -> None:
+        self._batches.remove(batch)
+        if not self._batches and self._drained is not None:
+            self._drained.resolve(None)
+        self._send_what_may_be_sent()
+
     def _try_again_later(self) -> None:
-        self.back_off().when_done(lambda _: self._send_what_may_be_sent())
+        if not self._is_backing_off:
+            self._is_backing_off = True
+            self.sleep(self._backoff_ms * (0.5 + self.random.random())).when_done(lambda _: self._try_again())
+            self._backoff_ms = min(2 * self._backoff_ms, BACKOFF_MAX_MS)
+
+    def _try_again(self) -> None:
+        self._is_backing_off = False
+        self._send_what_may_be_sent()

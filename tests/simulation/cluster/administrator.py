@@ -66,14 +66,7 @@ class Administrator(ClusterClient):
             pass
 
     def _ask(self, request: Any, response_class: type[Any]) -> Script[Any]:
-        link = self.link_to(self.any_broker())
-        try:
-            response = yield link.send(request, response_class, timeout_ms=TIMEOUT_MS)
-        except KafkaError:
-            link.close()
-            raise
-        link.close()
-        return response
+        return (yield self.ask_anybody(request, response_class, timeout_ms=TIMEOUT_MS))
 
     def _create(self) -> Script[None]:
         self._names += 1

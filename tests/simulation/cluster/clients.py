@@ -1,6 +1,7 @@
 """Producers, readers and members of groups in a cluster, which follow the leaders of their partitions."""
 
 from barnabas.base.network import Address
+from barnabas.broker.network.peer_client import PeerClient
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from barnabas.protocol.types import TopicPartition
@@ -97,14 +98,14 @@ class ClusterMember(Member, ClusterClient):
         assert self.oracle.losses, f"I19: {self.group} is gone, though nothing may be lost"
 
     def find_coordinator(self) -> Script[None]:
-        asked = self.link_to(self.any_broker())
         request = FindCoordinatorRequest(key_type=0, coordinator_keys=[self.group])
-        response = yield asked.send(request, FindCoordinatorResponse, max_version=4)
-        asked.close()
+        response = yield self.ask_anybody(request, FindCoordinatorResponse, max_version=4)
         (found,) = response.coordinators
         check(found.error_code)
-        self.coordinator.close()
-        self.coordinator = self.link_to(Address(found.host, found.port))
+        address = Address(found.host, found.port)
+        if not isinstance(self.coordinator, PeerClient) or self.coordinator.address != address:
+            self.coordinator.close()
+            self.coordinator = self.link_to(address)
 
 
 class ClusterClassicMember(ClusterMember, ClassicMember):

@@ -1,21 +1,19 @@
-"""A number that stands for everything in a metadata image, kept up to date by what changes in it."""
+"""A number that stands for everything in a metadata image, kept up to date by what changes in it.
 
-from hashlib import blake2b
+Images are values, so Python's own hash of them is that number. It differs from one process to the next, and is compared
+with others of the same run only.
+"""
 
 from barnabas.replication.metadata.image import ConfigResource, ImageChanges, MetadataImage, TopicImage
 
 
-def _number(*facts: object) -> int:
-    return int.from_bytes(blake2b(repr(facts).encode(), digest_size=8).digest())
-
-
 def _of_topic(topic: TopicImage | None) -> int:
-    return 0 if topic is None else _number(topic)
+    return 0 if topic is None else hash(topic)
 
 
 def _of_configs(image: MetadataImage, resource: ConfigResource) -> int:
     configs = image.config(resource.type, resource.name)
-    return _number(int(resource.type), resource.name, sorted(configs.items())) if configs else 0
+    return hash((resource, *sorted(configs.items()))) if configs else 0
 
 
 class ImageHash:
@@ -34,17 +32,18 @@ class ImageHash:
             self._topics ^= _of_topic(before) ^ _of_topic(after)
         for resource in changes.configs:
             self._configs[resource] = _of_configs(image, resource)
-        self._rest = _rest_of(image)
+        if image.brokers is not self._image.brokers or image.features is not self._image.features:
+            self._rest = _rest_of(image)
         self._image = image
 
     @property
     def value(self) -> int:
-        number = self._topics ^ self._rest
+        number = self._topics ^ self._rest ^ hash(self._image.producer_ids)
         for each in self._configs.values():
             number ^= each
         return number
 
 
 def _rest_of(image: MetadataImage) -> int:
-    """Brokers, features and producer ids are few: they are looked at whole."""
-    return _number(sorted(image.brokers.items()), sorted(image.features.items()), image.producer_ids)
+    """Brokers and features are few: they are looked at whole."""
+    return hash(repr((sorted(image.brokers.items()), sorted(image.features.items()))))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 _STILL_HEARD_MS = 6_000
+_LOOKS_EVERY_MS = 10
 
 
 class Probe(Administrator):
@@ -47,8 +48,7 @@ class ProbeProducer(ClusterProducer):
     def script(self) -> Script[None]:
         yield from self._init_producer_id()
         self._produce()
-        while not self.is_drained:
-            yield self.sleep(5)
+        yield from self.drain()
 
 
 class Liveness:
@@ -85,7 +85,8 @@ class Liveness:
         self._replicas_are_equal(well)
 
     def _within(self, within_ms: float, condition: Callable[[], bool], what: str) -> None:
-        self._scenario.scheduler.run_until_true(condition, within_ms=within_ms, what=what)
+        scheduler = self._scenario.scheduler
+        scheduler.run_until_true(condition, within_ms=within_ms, what=what, looks_every_ms=_LOOKS_EVERY_MS)
 
     def _image(self, well: list[SimulatedBroker]) -> MetadataImage | None:
         """Returns what the controller has published, if there is one."""

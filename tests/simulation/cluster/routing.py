@@ -43,7 +43,8 @@ class LeaderLink:
         self._partition = partition
         self._leader: PeerClient | None = None
         self._leader_epoch = _UNKNOWN_EPOCH
-        self._asked: PeerClient | None = None
+        self._is_asking = False
+        self._is_closed = False
         self._waiting: deque[_Waiting] = deque()
 
     def send(self, request: Any, response_class: type[Any], **options: Any) -> Promise[Any]:
@@ -53,14 +54,15 @@ class LeaderLink:
             self._forward(self._leader, waiting)
         else:
             self._waiting.append(waiting)
-            if self._asked is None:
+            if not self._is_asking:
                 self._ask()
         return promise
 
     def close(self) -> None:
-        for link in (self._leader, self._asked):
-            if link is not None:
-                link.close()
+        self._is_closed = True
+        if self._leader is not None:
+            self._leader.close()
+        self._fail_waiting("is not to be found any more")
 
     def _forward(self, leader: PeerClient, waiting: _Waiting) -> None:
         def answered(answer: Promise[Any]) -> None:
@@ -82,26 +84,29 @@ class LeaderLink:
                 partition.current_leader_epoch = self._leader_epoch
 
     def _ask(self) -> None:
-        self._asked = self._client.link_to(self._client.any_broker())
+        self._is_asking = True
         topic = MetadataRequestTopic(name=self._partition.topic)
         request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False)
-        self._asked.send(request, MetadataResponse, max_version=12).when_done(self._told)
+        self._client.ask_anybody(request, MetadataResponse, max_version=12).when_done(self._told)
 
     def _told(self, answer: Promise[MetadataResponse]) -> None:
-        assert self._asked is not None
-        asked, self._asked = self._asked, None
+        self._is_asking = False
         address, self._leader_epoch = (
             (None, _UNKNOWN_EPOCH) if answer.error is not None else leader_in(answer.value, self._partition)
         )
-        asked.close()
-        waiting, self._waiting = self._waiting, deque()
         if address is None:
-            for each in waiting:
-                each.promise.fail(PeerUnavailable(f"nobody leads {self._partition}", was_sent=False))
+            return self._fail_waiting("is led by nobody")
+        if self._is_closed:
             return
         self._leader = leader = self._client.link_to(address)
+        waiting, self._waiting = self._waiting, deque()
         for each in waiting:
             self._forward(leader, each)
+
+    def _fail_waiting(self, why: str) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for each in waiting:
+            each.promise.fail(PeerUnavailable(f"{self._partition} {why}", was_sent=False))
 
 
 def leader_in(response: MetadataResponse, partition: TopicPartition) -> tuple[Address | None, int]:
@@ -124,6 +129,27 @@ def _is_elsewhere(response: Any) -> bool:
 
 class ClusterClient(SimulatedClient):
     """A client that knows all addresses of a cluster."""
+
+    def start(self) -> None:
+        self._kept: dict[Address, PeerClient] = {}
+        super().start()
+
+    def ask_anybody(self, request: Any, response_class: type[Any], **options: Any) -> Promise[Any]:
+        """Asks a broker what all of them know. Its connection is kept for the next question, unless it breaks."""
+        address = self.any_broker()
+        link = self._kept.get(address) or self._kept.setdefault(address, self.link_to(address))
+
+        promise: Promise[Any] = Promise()
+
+        def answered(answer: Promise[Any]) -> None:
+            if answer.error is None:
+                return promise.resolve(answer.value)
+            if self._kept.get(address) is link:
+                self._kept.pop(address).close()
+            promise.fail(answer.error)
+
+        link.send(request, response_class, **options).when_done(answered)
+        return promise
 
     def any_broker(self) -> Address:
         return self.random.choice(list(self.addresses))
