@@ -8,7 +8,7 @@ from barnabas.protocol.batch_header import iter_batches
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from barnabas.protocol.records import iter_records
-from barnabas.protocol.types import TopicPartition
+from barnabas.protocol.types import TopicPartition, Uuid
 from tests.simulation.clients.client import REQUEST_TIMEOUT_MS
 from tests.simulation.clients.script import Script
 
@@ -21,6 +21,7 @@ class Fetched(NamedTuple):
     code: ErrorCode
     records: list[tuple[int, bytes]]
     """(offset, value)"""
+    topic_id: Uuid
 
 
 def fetch(
@@ -55,4 +56,4 @@ def _fetched(response: FetchResponse, positions: Mapping[TopicPartition, int]) -
                 for record in iter_records(batch, max_decompressed_bytes=1 << 20):
                     if record.offset >= positions[partition]:  # a batch may begin before what was asked for
                         records.append((record.offset, record.value or b""))
-            yield Fetched(partition, ErrorCode(data.error_code), records)
+            yield Fetched(partition, ErrorCode(data.error_code), records, topic.topic_id)

@@ -32,6 +32,7 @@ _NOT_HERE = frozenset(
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.FENCED_LEADER_EPOCH,
         ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
@@ -88,7 +89,7 @@ class Member(SimulatedClient):
         answers = yield from self.fetch(asked)
         if self.epoch != epoch and not self.keeps_partitions_over_epochs:
             return
-        for partition, code, records in answers:
+        for partition, code, records, _ in answers:
             if self.positions.get(partition) != asked[partition]:
                 continue  # it was taken away meanwhile
             if code is ErrorCode.OFFSET_OUT_OF_RANGE:

@@ -25,6 +25,7 @@ from barnabas.protocol.records import NewRecord
 from barnabas.protocol.types import TopicPartition
 from tests.simulation.clients.client import BACKOFF_MS, REQUEST_TIMEOUT_MS, Failed, Place, SimulatedClient, check
 from tests.simulation.clients.script import Script
+from tests.simulation.scenarios.oracle import Sent
 
 MAX_IN_FLIGHT = 5
 BACKOFF_MAX_MS = 800
@@ -32,6 +33,7 @@ RETRIABLE = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.LEADER_NOT_AVAILABLE,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.REQUEST_TIMED_OUT,
@@ -64,6 +66,7 @@ class IdempotentProducer(SimulatedClient):
     """Produces numbered records to one partition, a batch every now and then."""
 
     acks = -1
+    max_in_flight = MAX_IN_FLIGHT
 
     def __init__(self, place: Place, name: str, *, target: TopicPartition, interval_ms: float) -> None:
         super().__init__(place, name)
@@ -127,7 +130,7 @@ class IdempotentProducer(SimulatedClient):
         for index, batch in enumerate(self._batches):
             if batch.is_in_flight:
                 continue
-            if in_flight == MAX_IN_FLIGHT or (batch.attempts and index):
+            if in_flight == self.max_in_flight or (batch.attempts and index):
                 return
             in_flight += 1
             self._send(batch)
@@ -157,10 +160,10 @@ class IdempotentProducer(SimulatedClient):
         request = ProduceRequest(acks=self.acks, timeout_ms=REQUEST_TIMEOUT_MS, topic_data=[topic])
         link, power_cuts = self._link, self.oracle.power_cuts
         link.send(request, ProduceResponse, max_version=9).when_done(
-            lambda promise: self._answered(batch, promise, link, power_cuts)
+            lambda promise: self._answered(batch, promise, link, Sent(power_cuts, topic.topic_id))
         )
 
-    def _answered(self, batch: Batch, promise: Promise[ProduceResponse], link: PeerClient, power_cuts: int) -> None:
+    def _answered(self, batch: Batch, promise: Promise[ProduceResponse], link: PeerClient, sent: Sent) -> None:
         batch.is_in_flight = False
         if promise.error is not None:
             if link is self._link:
@@ -172,7 +175,7 @@ class IdempotentProducer(SimulatedClient):
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self._backoff_ms = BACKOFF_MS
             if self.acks == -1:  # nothing is promised about the others
-                self.oracle.acknowledged(self.name, self.target, batch.numbers, answer.base_offset, power_cuts)
+                self.oracle.acknowledged(self.name, self.target, batch.numbers, answer.base_offset, sent)
             self._is_done_with(batch)
         elif code in LOST_STATE and batch is self._batches[0]:
             if batch.clean_stops < self.oracle.clean_stops or self.acks != -1:

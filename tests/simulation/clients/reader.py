@@ -30,7 +30,7 @@ class Reader(SimulatedClient):
 
     def _read(self, link: PeerClient, positions: dict[TopicPartition, int]) -> Script[None]:
         answers = yield from fetch(link, positions, min_bytes=4_000, max_wait_ms=1_000)
-        for partition, code, records in answers:
+        for partition, code, records, _ in answers:
             if code in _TRY_AGAIN:
                 yield self.back_off()
                 continue

@@ -8,11 +8,14 @@ from random import Random
 
 from barnabas.broker.server import NotRegistered
 from barnabas.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
+from barnabas.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsResponse
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from barnabas.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from barnabas.replication.quorum.voters import VoterSet
-from barnabas.storage.metadata_files import META_PROPERTIES
+from tests.simulation.cluster import disks
+from tests.simulation.cluster.moving import reassignment
 from tests.simulation.cluster.oracle import ClusterOracle
+from tests.simulation.cluster.recreation import Recreator
 from tests.simulation.cluster.replicas.watcher import ReplicaWatcher
 from tests.simulation.net.streams import End
 from tests.simulation.scenarios.brokers import CLUSTER_ID, SimulatedBroker
@@ -20,8 +23,6 @@ from tests.simulation.scenarios.cluster import CONTROLLER_PORT, SimulatedCluster
 from tests.simulation.scenarios.faults import Fault
 from tests.simulation.scheduler import MS
 from tests.simulation.world import World
-
-_METADATA = frozenset({META_PROPERTIES, "__cluster_metadata-0", "bootstrap.checkpoint"})
 
 
 class ClusterFaults:
@@ -33,6 +34,8 @@ class ClusterFaults:
         self.watcher = watcher
         self.happened: dict[str, int] = {}
         self.is_over = False
+        self.min_insync_replicas = 1
+        self.recreator: Recreator
         self.broken: list[SimulatedBroker] = []
         """Those that stay broken when the others are mended."""
         self._ask: Callable[[object, type], None] = lambda request, response_class: None
@@ -111,20 +114,28 @@ class ClusterFaults:
 
     def wipe(self, random: Random) -> None:
         """Takes all partitions from a broker's disk, unless that is the last copy of something that has several. What
-        the broker knows of the metadata stays: a voter that forgets its vote is another story."""
+        the broker knows of the metadata stays."""
+        broker = self.victim(random)
+        if broker is not None and not self.claims.would_lose(broker.node_id):
+            self._wipe(broker)
+            disks.wipe_partitions(broker)
+            self._start_later(broker, random)
+
+    def wipe_all(self, random: Random) -> None:
+        """Takes the whole disk, and what the node has voted with it."""
         broker = self.victim(random)
         if broker is None or self.claims.would_lose(broker.node_id):
             return
+        if disks.may_be_wiped(self.cluster, broker):
+            self._wipe(broker)
+            disks.wipe_all(self.cluster, broker)
+            self._start_later(broker, random)
+
+    def _wipe(self, broker: SimulatedBroker) -> None:
         broker.kill()
         self.claims.disk_was_wiped(broker.node_id)
         self.watcher.disk_was_wiped(broker.node_id)
         self.tell(broker.machine.name, "has its disk wiped")
-        files = broker.machine.files
-        for entry in files.listdir("/data"):
-            if entry not in _METADATA:
-                files.rmtree(f"/data/{entry}")
-        files.sync_dir("/data")
-        self._start_later(broker, random)
 
     def stop(self, random: Random) -> None:
         broker = self.victim(random)
@@ -221,6 +232,26 @@ class ClusterFaults:
     def elect(self, random: Random) -> None:
         """Lets the first replicas lead again, of all partitions."""
         self._ask(ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=3_000), ElectLeadersResponse)
+
+    # ---- topics
+
+    def reassign(self, random: Random) -> None:
+        """Lets the replicas of some partition move."""
+        partition = random.choice(list(self.claims.by_partition))
+        request = reassignment(
+            partition,
+            [broker.node_id for broker in self.cluster.brokers],
+            at_least=self.min_insync_replicas,
+            random=random,
+        )
+        self.tell("faults", "{} is to be on {}", partition, request.topics[0].partitions[0].replicas)
+        self._ask(request, AlterPartitionReassignmentsResponse)
+
+    def recreate(self, random: Random) -> None:
+        """Lets a topic be deleted, and one of the same name be created, soon or later."""
+        self.recreator.wish(random.choice((0, 50, 3_000)))
+
+    # ---- voters
 
     def _voters(self) -> VoterSet | None:
         controller = self.cluster.controller
@@ -331,6 +362,9 @@ HOW: dict[str, Callable[[ClusterFaults, Random], None]] = {
     "stall": ClusterFaults.stall,
     "clean stop": ClusterFaults.stop,
     "wipe": ClusterFaults.wipe,
+    "wipe all": ClusterFaults.wipe_all,
+    "reassign": ClusterFaults.reassign,
+    "recreate": ClusterFaults.recreate,
     "elect": ClusterFaults.elect,
     "resign": ClusterFaults.resign,
     "remove voter": ClusterFaults.remove_voter,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.types import TopicPartition
-from barnabas.replication.metadata.image import NO_LEADER, MetadataImage
+from barnabas.replication.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from tests.simulation.clients.client import Failed, SimulatedClient
 from tests.simulation.clients.script import Script
 from tests.simulation.cluster.administrator import Administrator
@@ -51,6 +51,10 @@ class ProbeProducer(ClusterProducer):
         yield from self.drain()
 
 
+def _moves(partition: PartitionImage) -> bool:
+    return bool(partition.adding_replicas or partition.removing_replicas)
+
+
 class Liveness:
     def __init__(self, scenario: "ManyBrokers") -> None:
         self._scenario = scenario
@@ -68,12 +72,15 @@ class Liveness:
         self._within(2_000, lambda: self._is_led(well), f"L2: everything on {names} is led")
         # One that stays broken is in sync until it is fenced, or has not fetched for too long.
         patience_ms = 0 if is_all else settings.session_timeout_ms + _STILL_HEARD_MS + 2 * settings.lag_time_max_ms
-        self._within(15_000 + patience_ms, lambda: not self._lagging(well), f"L3: in sync is who is alive of {names}")
+        self._within(15_000 + patience_ms, lambda: not self._lagging(well), f"L3, L6: in sync is who is alive of {names}")
         if is_all:
             scenario.claims.all_is_mended()
         for client in scenario.producers:
             client.stop()
         scenario.administrator.stop()
+        if (recreator := scenario.recreator) is not None:
+            recreator.addresses = [broker.address for broker in well]
+            self._within(20_000, lambda: recreator.is_idle, "a topic is created again")
         self._probe(well)
         self._within(20_000, lambda: self._is_drained(well), f"everything is acknowledged by {names}")
         self._within(
@@ -111,7 +118,7 @@ class Liveness:
         )
 
     def _lagging(self, well: list[SimulatedBroker]) -> list[str]:
-        """Returns the partitions whose in-sync replicas are not those that are alive."""
+        """Returns the partitions whose in-sync replicas are not those that are alive, or that still move to such."""
         image = self._image(well)
         if image is None:
             return ["all: there is no controller"]
@@ -120,7 +127,9 @@ class Liveness:
             f"{topic.name}-{index}: {partition}"
             for topic in image.topics.values()
             for index, partition in enumerate(topic.partitions)
-            if partition.leader != NO_LEADER and alive.intersection(partition.replicas) != set(partition.isr)
+            if partition.leader != NO_LEADER
+            if alive.intersection(partition.replicas) != set(partition.isr)
+            or (_moves(partition) and alive.issuperset(partition.replicas))
             if alive.intersection((*partition.isr, *partition.eligible_leader_replicas))
         ]
 
@@ -193,7 +202,7 @@ class Liveness:
         assert image is not None, "there is not one controller"
         for name in self._scenario.claims.by_partition:
             described = image.partition(*name)
-            assert described is not None
+            assert described is not None, f"there is no {name}"
             logs = [
                 log
                 for broker in well

@@ -9,8 +9,8 @@ from barnabas.broker.network.peer_client import PeerClient, PeerSettings, PeerUn
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from barnabas.protocol.messages.produce import ProduceResponse
-from barnabas.protocol.types import TopicPartition
+from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+from barnabas.protocol.types import ZERO_UUID, TopicPartition, Uuid
 from tests.simulation.clients.client import SimulatedClient
 
 SETTINGS = PeerSettings(timeout_ms=5_000, connection_setup_timeout_ms=1_500, reconnect_backoff_max_ms=200)
@@ -21,9 +21,22 @@ ELSEWHERE = frozenset(
         ErrorCode.LEADER_NOT_AVAILABLE,
         ErrorCode.FENCED_LEADER_EPOCH,
         ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
     }
 )
-_UNKNOWN_EPOCH = -1
+_BY_TOPIC_ID = 13
+"""The first version of Produce and of Fetch in which topics have no names."""
+
+
+class Leader(NamedTuple):
+    """Who leads a partition, as a broker has told."""
+
+    address: Address | None = None
+    epoch: int = -1
+    topic_id: Uuid = ZERO_UUID
+
+
+NOBODY = Leader()
 
 
 class _Waiting(NamedTuple):
@@ -36,13 +49,16 @@ class _Waiting(NamedTuple):
 
 
 class LeaderLink:
-    """Like a PeerClient, but of whoever leads a partition. What goes wrong makes it ask again for the next request."""
+    """Like a PeerClient, but of whoever leads a partition. What goes wrong makes it ask again for the next request.
+
+    Topics are named by their ids: what was meant for a topic that is deleted does not reach the next one of that name.
+    """
 
     def __init__(self, client: "ClusterClient", partition: TopicPartition) -> None:
         self._client = client
         self._partition = partition
         self._leader: PeerClient | None = None
-        self._leader_epoch = _UNKNOWN_EPOCH
+        self._told_leader = NOBODY
         self._is_asking = False
         self._is_closed = False
         self._waiting: deque[_Waiting] = deque()
@@ -71,17 +87,32 @@ class LeaderLink:
             if answer.error is not None:
                 waiting.promise.fail(answer.error)
             else:
-                waiting.promise.resolve(answer.value)
+                waiting.promise.resolve(self._named(answer.value))
 
-        if isinstance(waiting.request, FetchRequest):
-            self._ask_in_epoch(waiting.request)
-        leader.send(waiting.request, waiting.response_class, **waiting.options).when_done(answered)
+        request, options = waiting.request, waiting.options
+        if isinstance(request, FetchRequest | ProduceRequest):
+            self._address(request)
+            options = options | {"max_version": _BY_TOPIC_ID}
+        leader.send(request, waiting.response_class, **options).when_done(answered)
 
-    def _ask_in_epoch(self, request: FetchRequest) -> None:
-        """Says who is taken for the leader: one that was is a follower now, and may have less."""
+    def _address(self, request: FetchRequest | ProduceRequest) -> None:
+        """Says which topic is meant, and who is taken for the leader: one that was is a follower now, and may have
+        less."""
+        if isinstance(request, ProduceRequest):
+            for produced in request.topic_data:
+                produced.topic_id = self._told_leader.topic_id
+            return
         for topic in request.topics:
+            topic.topic_id = self._told_leader.topic_id
             for partition in topic.partitions:
-                partition.current_leader_epoch = self._leader_epoch
+                partition.current_leader_epoch = self._told_leader.epoch
+
+    def _named(self, response: Any) -> Any:
+        """Gives the only topic in a response its name."""
+        if isinstance(response, FetchResponse):
+            for topic in response.responses:
+                topic.topic = self._partition.topic
+        return response
 
     def _ask(self) -> None:
         self._is_asking = True
@@ -91,10 +122,8 @@ class LeaderLink:
 
     def _told(self, answer: Promise[MetadataResponse]) -> None:
         self._is_asking = False
-        address, self._leader_epoch = (
-            (None, _UNKNOWN_EPOCH) if answer.error is not None else leader_in(answer.value, self._partition)
-        )
-        if address is None:
+        self._told_leader = NOBODY if answer.error is not None else leader_in(answer.value, self._partition)
+        if (address := self._told_leader.address) is None:
             return self._fail_waiting("is led by nobody")
         if self._is_closed:
             return
@@ -109,14 +138,13 @@ class LeaderLink:
             each.promise.fail(PeerUnavailable(f"{self._partition} {why}", was_sent=False))
 
 
-def leader_in(response: MetadataResponse, partition: TopicPartition) -> tuple[Address | None, int]:
-    """Returns where the leader is, and its epoch."""
+def leader_in(response: MetadataResponse, partition: TopicPartition) -> Leader:
     brokers = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
     for topic in response.topics:
         for described in topic.partitions:
             if (topic.name, described.partition_index) == partition:
-                return brokers.get(described.leader_id), described.leader_epoch
-    return None, _UNKNOWN_EPOCH
+                return Leader(brokers.get(described.leader_id), described.leader_epoch, topic.topic_id)
+    return NOBODY
 
 
 def _is_elsewhere(response: Any) -> bool:

@@ -32,10 +32,12 @@ from tests.simulation.cluster.clients import (
     ClusterProducer,
     ClusterReader,
     EasyProducer,
+    PatientProducer,
 )
 from tests.simulation.cluster.faults import ClusterFaults
 from tests.simulation.cluster.liveness import Liveness
 from tests.simulation.cluster.oracle import ClusterOracle
+from tests.simulation.cluster.recreation import Recreator
 from tests.simulation.cluster.replicas.claims import Claims, DataOracle
 from tests.simulation.cluster.replicas.watcher import ReplicaWatcher, listening
 from tests.simulation.cluster.routing import ClusterClient
@@ -54,6 +56,10 @@ GROUPED = "grouped"
 """Like `flushed`, and all of it on the first broker: what two groups read."""
 
 
+RECREATED = "recreated"
+"""Like `flushed`, and one partition: it may be deleted and created again at any time."""
+
+
 class Founder(ClusterClient):
     """Creates the topics for the producers: each has a partition that every broker is the first to lead."""
 
@@ -66,6 +72,7 @@ class Founder(ClusterClient):
             self._topic(FLUSHED, {"flush.messages": "1"}),
             self._topic(DEFAULT, {"flush.messages": str(2**63 - 1)} | unclean),
             self._topic(GROUPED, {"flush.messages": "1"}, [1, 1, 1]),
+            self.recreated(),
         ]
         link = self.link_to(self.addresses[0])
         if not self._settings.has_elr:
@@ -75,6 +82,9 @@ class Founder(ClusterClient):
         response = yield link.send(CreateTopicsRequest(topics=topics, timeout_ms=5_000), CreateTopicsResponse)
         for topic in response.topics:
             check(topic.error_code)
+
+    def recreated(self) -> CreatableTopic:
+        return self._topic(RECREATED, {"flush.messages": "1"}, [len(self.addresses)])
 
     def _topic(self, name: str, configs: dict[str, str], on: Sequence[int] = ()) -> CreatableTopic:
         settings = self._settings
@@ -128,7 +138,10 @@ class ManyBrokers:
         if self.grouped is not None:
             oracles.append(self.grouped)
             targets += grouped
-        self.claims = Claims(oracles, self.grouped, [FLUSHED, GROUPED, "__consumer_offsets"])
+        if "recreate" in settings.kinds:
+            targets.append(TopicPartition(RECREATED, 0))
+            oracles.append(DataOracle(targets[-1:], self._given))
+        self.claims = Claims(oracles, self.grouped, [FLUSHED, GROUPED, RECREATED, "__consumer_offsets"])
         self.oracle = ClusterOracle(self.claims)
         self.watcher = ReplicaWatcher(self.claims)
         self.producers = [self._producer(number, target) for number, target in enumerate(targets)]
@@ -142,6 +155,14 @@ class ManyBrokers:
         )
         self.administrator.replication_factors = [1, settings.replication_factor]
         self.faults = ClusterFaults(self.cluster, self.oracle, self.watcher)
+        self.faults.min_insync_replicas = settings.min_insync_replicas
+        self.founder = Founder(self.place, "founder")
+        self.founder.found(settings)
+        self.recreator: Recreator | None = None
+        if "recreate" in settings.kinds:
+            place, topic = self.place_of(TopicPartition(RECREATED, 0)), self.founder.recreated()
+            self.recreator = Recreator(place, "recreator", facts=self.oracle.facts, topic=topic)
+            self.faults.recreator = self.recreator
         self.liveness = Liveness(self)
 
     @property
@@ -158,6 +179,8 @@ class ManyBrokers:
 
     def _producer(self, number: int, target: TopicPartition) -> ClusterProducer:
         kind = EasyProducer if number < self.settings.acks_leader else ClusterProducer
+        if target.topic == RECREATED:
+            kind = PatientProducer
         return kind(self.place_of(target), f"producer-{number}", target=target, interval_ms=self.settings.interval_ms)
 
     def _members(self) -> list[ClusterMember]:
@@ -184,10 +207,10 @@ class ManyBrokers:
         for broker in self.cluster.brokers:
             self.faults.start(broker)
         self.cluster.wait_until_ready()
-        founder = Founder(self.place, "founder")
-        founder.found(self.settings)
-        founder.start()
-        self.scheduler.run_until_true(lambda: founder.has_ended, within_ms=5_000, what="topics are created")
+        self.founder.start()
+        self.scheduler.run_until_true(lambda: self.founder.has_ended, within_ms=5_000, what="topics are created")
+        if self.recreator is not None:
+            self.recreator.start()
         for client in (*self.producers, *self.readers, *self.members, self.administrator):
             client.start()
 

@@ -23,6 +23,9 @@ KINDS = (
     "stall",
     "clean stop",
     "wipe",
+    "wipe all",
+    "reassign",
+    "recreate",
     "elect",
     "resign",
     "remove voter",
@@ -53,6 +56,8 @@ class Settings(NamedTuple):
     is_unclean: bool = False
     """Whether one of the topics would rather lose records than wait for its leader."""
     lag_time_max_ms: int = 30_000
+    fetch_wait_max_ms: int = 500
+    """How long a follower that has everything waits for more."""
     segment_bytes: int = 1 << 20
     acks_leader: int = 0
     """How many of the producers are content with acks=1."""
@@ -76,6 +81,8 @@ class Settings(NamedTuple):
             "offsets.topic.replication.factor": str(self.replication_factor),
             "min.insync.replicas": str(self.min_insync_replicas),
             "replica.lag.time.max.ms": str(self.lag_time_max_ms),
+            "replica.fetch.wait.max.ms": str(self.fetch_wait_max_ms),
+            "controller.quorum.auto.join.enable": str("wipe all" in self.kinds).lower(),
             "group.consumer.heartbeat.interval.ms": "2000",
             "group.consumer.session.timeout.ms": "10000",
             "group.consumer.min.session.timeout.ms": "10000",
@@ -89,6 +96,7 @@ def drawn(seed: int, **fixed: object) -> Settings:
     random = random_of(seed, "cluster", "settings")
     brokers = random.choice((1, 2, 3, 3, 3, 3, 3, 4, 5))
     session_timeout_ms = random.choice((2_000, 4_000, 9_000))
+    lag_time_max_ms = random.choice((700, 3_000, 30_000))
     replication_factor = random.randint(1, brokers) if random.random() < 0.5 else min(brokers, 3)
     settings = Settings(
         brokers=brokers,
@@ -100,7 +108,7 @@ def drawn(seed: int, **fixed: object) -> Settings:
         snapshot_bytes=random.choice((3_000, 1 << 20)),
         producers=random.choice((2, 4, 6)),
         interval_ms=random.choice((200, 500, 1_500)),
-        admin_interval_ms=random.choice((200, 700, 2_000)),
+        admin_interval_ms=random.choice((300, 1_000, 3_000)),
         members=random.choice((0, 0, 1, 2)),
         kinds=tuple(kind for kind in KINDS if random.random() < 0.5),
         faults=0 if random.random() < 0.1 else random.choice((3, 8, 16, 30)),
@@ -109,7 +117,8 @@ def drawn(seed: int, **fixed: object) -> Settings:
         min_insync_replicas=random.randint(1, min(replication_factor, 3)),
         has_elr=random.random() < 0.6,
         is_unclean=random.random() < 0.3,
-        lag_time_max_ms=random.choice((700, 3_000, 30_000)),
+        lag_time_max_ms=lag_time_max_ms,
+        fetch_wait_max_ms=min(random.choice((500, 2_000)), lag_time_max_ms * 2 // 3),
         segment_bytes=random.choice((600, 1 << 20)),
         acks_leader=random.choice((0, 0, 1)),
     )

@@ -9,12 +9,20 @@
 """
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from barnabas.protocol.errors import ErrorCode
-from barnabas.protocol.types import TopicPartition
+from barnabas.protocol.types import ZERO_UUID, TopicPartition, Uuid
 
 Record = tuple[str, int]
 """The producer's name, and the number that it gave the record."""
+
+
+class Sent(NamedTuple):
+    """What was known when a record was sent: the answer may be older than what has happened since."""
+
+    power_cuts: int
+    topic_id: Uuid = ZERO_UUID
 
 
 class PartitionModel:
@@ -67,11 +75,10 @@ class Oracle:
         self._producer_ids.add(producer_id)
 
     def acknowledged(
-        self, producer: str, partition: TopicPartition, numbers: list[int], base_offset: int, power_cuts: int
+        self, producer: str, partition: TopicPartition, numbers: list[int], base_offset: int, sent: Sent
     ) -> None:
-        """`power_cuts` is how many there had been when the records were sent: the answer may be older than the last."""
         model = self.partitions[partition]
-        if power_cuts < self.power_cuts and partition.topic not in self.flushed_topics:
+        if sent.power_cuts < self.power_cuts and partition.topic not in self.flushed_topics:
             return
         self.acknowledged_records += len(numbers)
         for index, number in enumerate(numbers):

@@ -12,9 +12,9 @@ Rules:
 
 from collections.abc import Iterable
 
-from barnabas.protocol.types import TopicPartition
-from barnabas.replication.metadata.image import NO_LEADER, ImageChanges, MetadataImage, PartitionImage
-from tests.simulation.scenarios.oracle import Oracle
+from barnabas.protocol.types import ZERO_UUID, TopicPartition, Uuid
+from barnabas.replication.metadata.image import NO_LEADER, ImageChanges, MetadataImage, PartitionImage, TopicImage
+from tests.simulation.scenarios.oracle import Oracle, Record, Sent
 
 
 class DataOracle(Oracle):
@@ -26,6 +26,10 @@ class DataOracle(Oracle):
         self._producer_ids = given  # I20
         self.is_suspended = False
         self.losses = 0
+        self.topic_ids: dict[str, Uuid] = {name.topic: ZERO_UUID for name in names}
+        self.past_ids: set[Uuid] = set()
+        self._gone: set[tuple[TopicPartition, Record]] = set()
+        """What was acknowledged of topics that were deleted since."""
 
     def may_have_lost(self, partition: TopicPartition) -> bool:
         return bool(self.losses)
@@ -39,6 +43,15 @@ class DataOracle(Oracle):
             model.acknowledged.clear()
             model.forget_what_was_read()
 
+    def created(self, topic: str, topic_id: Uuid) -> None:
+        """A topic that was deleted and created again begins anew: its records are gone by right."""
+        if self.topic_ids[topic] != ZERO_UUID:
+            self._gone.update((name, record) for name, model in self.partitions.items() for record in model.acknowledged)
+            self.past_ids.add(self.topic_ids[topic])
+            self.begin_anew()
+            self.is_suspended, self.losses = False, 0
+        self.topic_ids[topic] = topic_id
+
     def suspend(self) -> None:
         self.losses += 1
         self.is_suspended = True
@@ -49,10 +62,10 @@ class DataOracle(Oracle):
         self.begin_anew()
 
     def acknowledged(
-        self, producer: str, partition: TopicPartition, numbers: list[int], base_offset: int, power_cuts: int
+        self, producer: str, partition: TopicPartition, numbers: list[int], base_offset: int, sent: Sent
     ) -> None:
-        if not self.is_suspended and power_cuts == self.power_cuts:
-            super().acknowledged(producer, partition, numbers, base_offset, power_cuts)
+        if not self.is_suspended and sent == (self.power_cuts, self.topic_ids[partition.topic]):
+            super().acknowledged(producer, partition, numbers, base_offset, sent)
 
     def refused(self, producer: str, partition: TopicPartition, numbers: list[int], code: object) -> None:
         assert self.losses, f"{partition} refused {producer}'s {numbers} with {code}, though nothing may be lost"
@@ -60,6 +73,7 @@ class DataOracle(Oracle):
     def record_read(self, partition: TopicPartition, offset: int, value: bytes) -> None:
         if not self.is_suspended:
             super().record_read(partition, offset, value)
+            records_do_not_cross_topic_ids(partition, self.partitions[partition].read[-1], self._gone)
 
     def commit_acknowledged(self, group: str, partition: TopicPartition, offset: int, before: int) -> None:
         if not self.losses:
@@ -72,6 +86,13 @@ class DataOracle(Oracle):
     def processed(self, group: str, partition: TopicPartition, offset: int) -> None:
         if not self.losses:
             super().processed(group, partition, offset)
+
+
+def records_do_not_cross_topic_ids(
+    partition: TopicPartition, record: Record, gone: set[tuple[TopicPartition, Record]]
+) -> None:
+    """I21: what was acknowledged is sent no more, so it is in the topic that was deleted only."""
+    assert (partition, record) not in gone, f"I21: {record} was in a topic {partition.topic} that was deleted"
 
 
 class Claims:
@@ -150,11 +171,22 @@ class Claims:
         self._end_offset = image.end_offset
         topics = image.topics.values() if changes is None else [after for _, after in changes.topics if after]
         for topic in topics:
+            self._created(topic)
             for index, now in enumerate(topic.partitions):
                 partition = TopicPartition(topic.name, index)
                 if self._known.get(partition) != now and self.oracle_of(partition) is not None:
                     self._changed(partition, self._known.get(partition), now)
                     self._known[partition] = now
+
+    def _created(self, topic: TopicImage) -> None:
+        for index in range(len(topic.partitions)):
+            partition = TopicPartition(topic.name, index)
+            oracle = self.by_partition.get(partition)
+            if oracle is not None and oracle.topic_ids[topic.name] != topic.topic_id:
+                oracle.created(topic.name, topic.topic_id)
+                for each in oracle.partitions:
+                    self._known.pop(each, None)
+                    self.holders.pop(each, None)
 
     def _changed(self, partition: TopicPartition, known: PartitionImage | None, now: PartitionImage) -> None:
         holders = self.holders.setdefault(partition, set(now.isr))

@@ -42,6 +42,8 @@ class History:
         self.end = 0
         self.ends: dict[int, int] = {}
         """Where the log of each replica ends."""
+        self.furthest = 0
+        """How far any log has ever got."""
         self.durable: dict[int, int] = {}
         """Up to where each replica must have its log after a power cut."""
         self.is_void = False
@@ -100,10 +102,12 @@ class History:
         assert log.log_end_offset >= durable, (
             f"I22: {broker_id} has {self.name} up to {log.log_end_offset}, {durable} was durable"
         )
+        records_stay_in_their_topic(self.name, broker_id, log.log_end_offset, self.furthest)
         self.changed(broker_id, log)
 
     def changed(self, broker_id: int, log: Log) -> None:
         self.ends[broker_id] = log.log_end_offset
+        self.furthest = max(self.furthest, log.log_end_offset)
         self.durable[broker_id] = log.recovery_point
 
     def wiped(self, broker_id: int) -> None:
@@ -123,3 +127,8 @@ class History:
 def enough_are_in_sync(name: str, isr: tuple[int, ...], needed: int) -> None:
     """I12."""
     assert len(isr) >= needed, f"I12: {name} commits with {isr} in sync, {needed} are needed"
+
+
+def records_stay_in_their_topic(name: str, broker_id: int, end: int, furthest: int) -> None:
+    """I21: a log that is opened has no more than its topic ever had, or it has another topic's."""
+    assert end <= furthest, f"I21: {broker_id} opens {name} with {end} records, nobody has had more than {furthest}"

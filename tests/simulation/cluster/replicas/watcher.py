@@ -13,6 +13,7 @@ from barnabas.broker.replicas.leader import LeaderPartition
 from barnabas.broker.replicas.partition import Partition
 from barnabas.protocol.types import TopicPartition, Uuid
 from barnabas.storage.log import AppendInfo, Log
+from barnabas.storage.log_manager import LogManager
 from tests.simulation.cluster.replicas.claims import Claims
 from tests.simulation.cluster.replicas.history import History, batches_of, enough_are_in_sync
 from tests.simulation.scenarios.brokers import SimulatedBroker
@@ -34,6 +35,14 @@ class ReplicaWatcher:
         for history in self.histories.values():
             history.wiped(broker_id)
 
+    def removed(self, clock: object, partition: TopicPartition) -> None:
+        """A log was renamed, to be deleted: its topic is gone, or the replica is not here any more."""
+        broker_id = self._brokers.get(clock)
+        self._looked_at.pop((clock, partition), None)
+        for (_, name), history in self.histories.items():
+            if name == partition and broker_id is not None:
+                history.wiped(broker_id)
+
     def _of(self, log: Log) -> tuple[int, History] | None:
         """Returns the broker whose log it is and what is known of the partition; None if nothing is claimed of it."""
         name = log.topic_partition
@@ -44,7 +53,7 @@ class ReplicaWatcher:
         history = self.histories.get(key)
         if history is None:
             history = self.histories[key] = History(str(name))
-        history.is_void = history.is_void or bool(oracle.losses)
+        history.is_void = history.is_void or bool(oracle.losses) or log.topic_id in oracle.past_ids
         return broker_id, history
 
     # ---- what happens
@@ -123,6 +132,13 @@ def listening(watcher: ReplicaWatcher) -> Iterator[None]:
         if has_moved:
             watcher.committed(log)
 
+    rename = LogManager._rename
+
+    def renamed(logs: LogManager, partition: TopicPartition, suffix: str) -> str:
+        target = rename(logs, partition, suffix)
+        watcher.removed(logs._clock, partition)
+        return target
+
     with (
         then(Log, "append", appended),
         then(Log, "append_as_coordinator", appended),
@@ -131,6 +147,7 @@ def listening(watcher: ReplicaWatcher) -> Iterator[None]:
         then(Log, "truncate_fully_and_start_at", lambda log, _: watcher.truncated(log)),
         then(Log, "on_flushed", lambda log, _: watcher.changed(log)),
         then(Log, "advance_high_watermark", advanced),
+        patch.object(LogManager, "_rename", renamed),
         then(Partition, "__init__", lambda partition, _: watcher.opened(partition)),
         then(LeaderPartition, "__init__", lambda partition, _: watcher.elected(partition)),
     ):
