@@ -32,7 +32,7 @@ def wipe_all(cluster: SimulatedCluster, broker: SimulatedBroker) -> None:
 def may_be_wiped(cluster: SimulatedCluster, broker: SimulatedBroker) -> bool:
     """Returns whether the metadata survive that a node forgets them: it does not vote, as far as anybody knows, or
     three vote, all are there with the disks that do, and no other set of voters is on its way."""
-    sets = [voters for each in cluster.brokers for voters in _known_to(each)]
+    sets = [voters for each in cluster.brokers for voters in voters_known_to(each)]
     if all(broker.node_id not in voters for voters in sets):
         return True
     controller = cluster.controller
@@ -44,11 +44,11 @@ def may_be_wiped(cluster: SimulatedCluster, broker: SimulatedBroker) -> bool:
         len(voters) >= 3
         and replica.high_watermark > replica.history.last_offset
         and all(key.directory_id == cluster.directory_ids[key.node_id] for key in voters.keys)
-        and all(each.is_running and _known_to(each)[:1] == [voters] for each in voting)
+        and all(each.is_running and voters_known_to(each)[:1] == [voters] for each in voting)
     )
 
 
-def _known_to(broker: SimulatedBroker) -> list[VoterSet]:
+def voters_known_to(broker: SimulatedBroker) -> list[VoterSet]:
     """Returns the set that a node holds to be in force, and the one before it."""
     if not hasattr(broker.server, "node"):
         return []

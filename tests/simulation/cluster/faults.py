@@ -317,17 +317,11 @@ class ClusterFaults:
         return broken
 
     def _majority_is_left(self, node_ids: list[int]) -> bool:
-        """Returns whether these hold a majority of every set of voters that some node holds to be in force."""
-        sets = [self.cluster.voter_ids]
-        for broker in self.cluster.brokers:
-            if hasattr(broker.server, "node"):
-                history = broker.server.node.quorum.driver.core.replica.history
-                sets += [
-                    [voter.key.node_id for voter in voters]
-                    for voters in (history.last, history.before_last)
-                    if voters is not None
-                ]
-        return all(2 * sum(voter in node_ids for voter in voters) > len(voters) for voters in sets if voters)
+        """Returns whether these hold, with the disks that vote, a majority of every set of voters that some node holds
+        to be in force."""
+        sets = [voters for broker in self.cluster.brokers for voters in disks.voters_known_to(broker)]
+        left = [(node_id, self.cluster.directory_ids[node_id]) for node_id in node_ids]
+        return all(sum(key in left for key in voters.keys) >= voters.majority for voters in sets if voters)
 
     def _leave_broken(self, broker: SimulatedBroker, random: Random) -> None:
         """Dead, silent, or alive and cut off: such a one would disturb the others if it could."""

@@ -63,6 +63,8 @@ class Liveness:
         scenario, settings = self._scenario, self._scenario.settings
         names, mended_us = ", ".join(broker.machine.name for broker in well), scenario.scheduler.now_us
         is_all = len(well) == len(scenario.cluster.brokers)
+        for reader in scenario.readers:
+            reader.addresses = [broker.address for broker in well]
         sessions_ms = settings.session_timeout_ms + settings.fetch_timeout_ms + settings.election_timeout_ms
         self._within(
             5_000 + sessions_ms, lambda: self._is_controlled(well), f"L1: one controller, and {names} are unfenced"
@@ -72,7 +74,9 @@ class Liveness:
         self._within(2_000, lambda: self._is_led(well), f"L2: everything on {names} is led")
         # One that stays broken is in sync until it is fenced, or has not fetched for too long.
         patience_ms = 0 if is_all else settings.session_timeout_ms + _STILL_HEARD_MS + 2 * settings.lag_time_max_ms
-        self._within(15_000 + patience_ms, lambda: not self._lagging(well), f"L3, L6: in sync is who is alive of {names}")
+        self._within(
+            15_000 + patience_ms, lambda: not self._lagging(well), f"L3, L6: in sync is who is alive of {names}"
+        )
         if is_all:
             scenario.claims.all_is_mended()
         for client in scenario.producers:

@@ -15,7 +15,7 @@ from barnabas.replication.metadata.image import ImageChanges, MetadataImage
 from tests.simulation.cluster.facts import Facts
 from tests.simulation.cluster.images import ImageHash
 from tests.simulation.cluster.replicas.claims import Claims
-from tests.simulation.cluster.replicas.elections import check_decisions
+from tests.simulation.cluster.replicas.elections import Decision, check_decision
 from tests.simulation.scenarios.brokers import SimulatedBroker
 
 
@@ -68,16 +68,22 @@ class ClusterOracle:
     def _listen_to_decisions(self, quorum: QuorumController) -> None:
         """What a controller decides is heard at once: it may be committed much later, after the faults that led to
         it."""
-        append = quorum.append
+        append, append_and_tell = quorum.append, quorum._append_and_tell
 
         def decided(records: Sequence[MetadataRecord]) -> Promise[None]:
-            check_decisions(records, quorum.loader.appended_image)
             for record in records:
                 if isinstance(record, BrokerRegistrationChangeRecord) and record.fenced == FENCE:
                     self._fenced((record.broker_id, record.broker_epoch), quorum.active_epoch)
             return append(records)
 
+        def decided_upon(
+            records: Sequence[MetadataRecord], image: MetadataImage, request: object = None
+        ) -> Promise[None]:
+            check_decision(Decision(records, image, request))
+            return append_and_tell(records, image, request)
+
         quorum.append = decided  # type: ignore[method-assign]
+        quorum._append_and_tell = decided_upon  # type: ignore[method-assign]
 
     def _fenced(self, incarnation: tuple[int, int], controller_epoch: int) -> None:
         """Another controller may fence again whom the one before has fenced: that may never have been committed."""

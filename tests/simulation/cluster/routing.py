@@ -37,6 +37,8 @@ class Leader(NamedTuple):
 
 
 NOBODY = Leader()
+METADATA_MAX_AGE_MS = 5_000
+"""Then a client asks again who leads: one that is cut off from its cluster may not know that it was deposed."""
 
 
 class _Waiting(NamedTuple):
@@ -59,6 +61,7 @@ class LeaderLink:
         self._partition = partition
         self._leader: PeerClient | None = None
         self._told_leader = NOBODY
+        self._told_ms = 0
         self._is_asking = False
         self._is_closed = False
         self._waiting: deque[_Waiting] = deque()
@@ -66,7 +69,7 @@ class LeaderLink:
     def send(self, request: Any, response_class: type[Any], **options: Any) -> Promise[Any]:
         promise: Promise[Any] = Promise()
         waiting = _Waiting(promise, request, response_class, options)
-        if self._leader is not None:
+        if self._leader is not None and self._client.clock.monotonic_ms() < self._told_ms + METADATA_MAX_AGE_MS:
             self._forward(self._leader, waiting)
         else:
             self._waiting.append(waiting)
@@ -122,12 +125,16 @@ class LeaderLink:
 
     def _told(self, answer: Promise[MetadataResponse]) -> None:
         self._is_asking = False
-        self._told_leader = NOBODY if answer.error is not None else leader_in(answer.value, self._partition)
+        told = NOBODY if answer.error is not None else leader_in(answer.value, self._partition)
+        self._told_leader = self._client.newest(self._partition, told)
         if (address := self._told_leader.address) is None:
             return self._fail_waiting("is led by nobody")
         if self._is_closed:
             return
-        self._leader = leader = self._client.link_to(address)
+        self._told_ms = self._client.clock.monotonic_ms()
+        leader = self._leader
+        if leader is None or leader.address != address:
+            leader = self._leader = self._client.link_to(address)
         waiting, self._waiting = self._waiting, deque()
         for each in waiting:
             self._forward(leader, each)
@@ -160,7 +167,17 @@ class ClusterClient(SimulatedClient):
 
     def start(self) -> None:
         self._kept: dict[Address, PeerClient] = {}
+        self._newest: dict[TopicPartition, Leader] = {}
         super().start()
+
+    def newest(self, partition: TopicPartition, told: Leader) -> Leader:
+        """Returns what a broker has told of a leader, unless another has told of a later one of this topic (KIP-320)."""
+        known = self._newest.get(partition, NOBODY)
+        if known.topic_id == told.topic_id and told.epoch < known.epoch:
+            return NOBODY
+        if told is not NOBODY:
+            self._newest[partition] = told
+        return told
 
     def ask_anybody(self, request: Any, response_class: type[Any], **options: Any) -> Promise[Any]:
         """Asks a broker what all of them know. Its connection is kept for the next question, unless it breaks."""

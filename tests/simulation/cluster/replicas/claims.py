@@ -46,7 +46,9 @@ class DataOracle(Oracle):
     def created(self, topic: str, topic_id: Uuid) -> None:
         """A topic that was deleted and created again begins anew: its records are gone by right."""
         if self.topic_ids[topic] != ZERO_UUID:
-            self._gone.update((name, record) for name, model in self.partitions.items() for record in model.acknowledged)
+            self._gone.update(
+                (name, record) for name, model in self.partitions.items() for record in model.acknowledged
+            )
             self.past_ids.add(self.topic_ids[topic])
             self.begin_anew()
             self.is_suspended, self.losses = False, 0
