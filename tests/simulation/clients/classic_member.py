@@ -97,6 +97,8 @@ class ClassicMember(Member):
             for partition in topic.partitions
         ]
         self.tell("has {} partitions in generation {} of {}", len(partitions), self.epoch, self.group)
+        for partition in partitions:
+            self.oracle.assigned(self.group, self.epoch, partition, self.member_id)
         if partitions:
             yield from self.fetch_offsets(partitions)
 

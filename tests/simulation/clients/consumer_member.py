@@ -98,6 +98,8 @@ class ConsumerMember(Member):
             for topic in assigned
             for partition in topic.partitions
         ]
+        for partition in target:
+            self.oracle.assigned(self.group, self.epoch, partition, self.member_id)
         lost = [partition for partition in self.positions if partition not in target]
         new = [partition for partition in target if partition not in self.positions]
         if lost:

@@ -114,6 +114,7 @@ class Member(SimulatedClient):
         if not positions:
             return
         before = {partition: self.oracle.last_committed(self.group, partition) for partition in positions}
+        epoch, newest = self.epoch, self.oracle.generations.get(self.group, -1)
         topics = [
             OffsetCommitRequestTopic(
                 name=name,
@@ -136,6 +137,8 @@ class Member(SimulatedClient):
             for data in topic.partitions:
                 check(data.error_code)
         self._committed_ms = self.clock.monotonic_ms()
+        if not self.keeps_partitions_over_epochs:  # others may be in later epochs than this one
+            self.oracle.generation_has_committed(self.group, epoch, newest)
         for partition, offset in positions.items():
             if partition.topic in self.oracle.flushed_topics:  # others may begin again after a power cut
                 self.oracle.commit_acknowledged(self.group, partition, offset, before[partition])

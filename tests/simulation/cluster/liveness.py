@@ -19,7 +19,9 @@ from tests.simulation.clients.script import Script
 from tests.simulation.cluster.administrator import Administrator
 from tests.simulation.cluster.clients import ClusterProducer
 from tests.simulation.cluster.facts import Facts
+from tests.simulation.cluster.leftovers import nobody_waits
 from tests.simulation.cluster.replicas.history import batches_of
+from tests.simulation.cluster.routing import ClusterClient
 from tests.simulation.scenarios.brokers import SimulatedBroker
 from tests.simulation.scheduler import MS
 
@@ -92,8 +94,19 @@ class Liveness:
         )  # who asks may ask the dead
         if is_all:
             self._within(60_000, self._is_consumed, "groups have no lag")
+            self._all_leave()
         self._nothing_moves(well)
         self._replicas_are_equal(well)
+        if is_all:
+            nobody_waits(well)
+
+    def _all_leave(self) -> None:
+        clients: list[ClusterClient] = [*self._scenario.readers, *self._scenario.members]
+        if self._scenario.recreator is not None:
+            clients.append(self._scenario.recreator)
+        for client in clients:
+            client.stop()
+        self._within(30_000, lambda: all(client.has_ended for client in clients), "all clients have left")
 
     def _within(self, within_ms: float, condition: Callable[[], bool], what: str) -> None:
         scheduler = self._scenario.scheduler

@@ -33,12 +33,19 @@ class Recreator(ClusterClient):
     def wish(self, pause_ms: float) -> None:
         self.is_idle = False
         self._wishes.append(pause_ms)
+        self._wake()
+
+    def stop(self) -> None:
+        super().stop()
+        self._wake()
+
+    def _wake(self) -> None:
         if (woken := self._woken) is not None:
             self._woken = None
             self.clock.call_soon(woken.resolve, None)
 
     def script(self) -> Script[None]:
-        while True:
+        while not self.is_stopping:
             while self._wishes:
                 pause_ms = self._wishes.pop(0)
                 yield from self._delete(self.oracle.topic_ids[self.topic.name])

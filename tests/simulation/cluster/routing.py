@@ -171,7 +171,7 @@ class ClusterClient(SimulatedClient):
         super().start()
 
     def newest(self, partition: TopicPartition, told: Leader) -> Leader:
-        """Returns what a broker has told of a leader, unless another has told of a later one of this topic (KIP-320)."""
+        """Returns what a broker has told, unless another has told of a later leader of this topic (KIP-320)."""
         known = self._newest.get(partition, NOBODY)
         if known.topic_id == told.topic_id and told.epoch < known.epoch:
             return NOBODY

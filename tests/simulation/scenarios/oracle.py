@@ -4,7 +4,7 @@
   that is not flushed at once a power cut may take records that were acknowledged before it; it brings nothing twice.
 - What a consumer has read once is never another record: an offset has one value, and there is no gap.
 - A commit that was acknowledged is what the next fetch of offsets finds, or a later one.
-- A group leaves no record out.
+- A group leaves no record out. In a generation a partition has one owner, and a generation that is over stores nothing.
 - A producer id is given once.
 """
 
@@ -54,6 +54,9 @@ class Oracle:
         self.committed: dict[tuple[str, TopicPartition], int] = {}
         self.covered: dict[tuple[str, TopicPartition], int] = {}
         """Of each group the offset behind the records that it has processed without leaving one out."""
+        self.generations: dict[str, int] = {}
+        """The newest of each group that has begun."""
+        self._owners: dict[tuple[str, int, TopicPartition], str] = {}
         self._producer_ids: set[int] = set()
 
     def may_have_lost(self, partition: TopicPartition) -> bool:
@@ -133,6 +136,17 @@ class Oracle:
 
     def offset_fetched(self, group: str, partition: TopicPartition, offset: int, before: int) -> None:
         assert offset >= before, f"{group} fetched offset {offset} of {partition}, and {before} was committed before"
+
+    def assigned(self, group: str, generation: int, partition: TopicPartition, member: str) -> None:
+        """I19: a group that has committed nothing may end, and begin anew with its first generation."""
+        if any(name == group for name, _ in self.committed):
+            owner = self._owners.setdefault((group, generation, partition), member)
+            assert owner == member, f"I19: {owner} and {member} have {partition} in {generation} of {group}"
+            self.generations[group] = max(generation, self.generations.get(group, -1))
+
+    def generation_has_committed(self, group: str, generation: int, newest: int) -> None:
+        """I19: `newest` is the one that had begun when the commit was sent."""
+        assert generation >= newest, f"I19: generation {generation} of {group} has committed, after {newest} had begun"
 
     def last_committed(self, group: str, partition: TopicPartition) -> int:
         return self.committed.get((group, partition), -1)

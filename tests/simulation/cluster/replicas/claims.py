@@ -85,6 +85,14 @@ class DataOracle(Oracle):
         if not self.losses:
             super().offset_fetched(group, partition, offset, before)
 
+    def assigned(self, group: str, generation: int, partition: TopicPartition, member: str) -> None:
+        if not self.losses:
+            super().assigned(group, generation, partition, member)
+
+    def generation_has_committed(self, group: str, generation: int, newest: int) -> None:
+        if not self.losses:
+            super().generation_has_committed(group, generation, newest)
+
     def processed(self, group: str, partition: TopicPartition, offset: int) -> None:
         if not self.losses:
             super().processed(group, partition, offset)
