@@ -61,7 +61,11 @@ def lose_second_dir(broker: Broker) -> int:
     node = node_of(broker)
     log_dir = node.logs.log_dirs[1]
     (lost,) = (name.partition for name in node.logs.in_dir(log_dir))
-    broker._running.call(lambda: log_dir.go_offline(OSError(errno.EIO, "Input/output error")))
+
+    def fail() -> None:
+        log_dir.go_offline(OSError(errno.EIO, "Input/output error"))
+
+    broker._running.call(fail)
     wait(broker, lambda image: image.topics["orders"].partitions[lost].leader == -1)
     return lost
 

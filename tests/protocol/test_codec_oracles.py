@@ -47,7 +47,7 @@ WITHOUT_KAFKA_PYTHON = {
         f"{name}{kind}"
         for name in (
             *("BrokerRegistration", "BrokerHeartbeat", "UnregisterBroker", "ControllerRegistration"),
-            *("AllocateProducerIds", "AlterPartition", "Envelope"),
+            *("AllocateProducerIds", "AlterPartition", "AssignReplicasToDirs", "Envelope"),
         )
         for kind in ("Request", "Response")
     }

@@ -72,11 +72,15 @@ def assigned(image: MetadataImage, dirs: dict[bytes, list[int]], **changes: Any)
     )
 
 
-def heartbeat(image: MetadataImage, *offline: bytes, **wishes: bool) -> BrokerHeartbeatRequest:
-    wanted = {"want_fence": False, "want_shut_down": False, **wishes}
+def heartbeat(image: MetadataImage, *offline: bytes, want_fence: bool = False) -> BrokerHeartbeatRequest:
     broker_epoch = image.brokers[1].broker_epoch
     return BrokerHeartbeatRequest(
-        broker_id=1, broker_epoch=broker_epoch, current_metadata_offset=99, offline_log_dirs=offline, **wanted
+        broker_id=1,
+        broker_epoch=broker_epoch,
+        current_metadata_offset=99,
+        want_fence=want_fence,
+        want_shut_down=False,
+        offline_log_dirs=offline,
     )
 
 

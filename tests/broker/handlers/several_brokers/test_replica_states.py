@@ -30,7 +30,7 @@ def broker() -> Iterator[Broker]:
         move(broker, "orders", US, partition=0, isr=[US, SIBLING])
         move(broker, "orders", -1, partition=2, isr=[FENCED])
         move(broker, "orders", MUTE, partition=3, isr=[MUTE, US])
-        move(broker, "orders", US, partition=4, directories=[LOST, uuid(200 + SIBLING)])
+        move(broker, "orders", US, partition=4, directories=[bytes(16), LOST])
         move(broker, "orders", US, partition=5, directories=[bytes(16), uuid(77)])
         yield broker
 
@@ -54,7 +54,7 @@ def test_metadata_tell_which_replicas_are_offline_and_which_partitions_nobody_le
         (NONE, US, [US, FENCED], [FENCED]),
         (NO_LEADER, -1, [FENCED, US], [FENCED]),
         (ErrorCode.LISTENER_NOT_FOUND if version >= 6 else NO_LEADER, -1, [MUTE, US], [MUTE]),
-        (NONE, US, [US, SIBLING], [US]),  # its dir is lost
+        (NONE, US, [US, SIBLING], [SIBLING]),  # its dir is lost
         (NONE, US, [US, SIBLING], [SIBLING]),  # it has no such dir
     ]
 
