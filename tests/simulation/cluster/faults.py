@@ -35,7 +35,7 @@ class ClusterFaults:
         self.happened: dict[str, int] = {}
         self.is_over = False
         self.min_insync_replicas = 1
-        self.recreator: Recreator
+        self.recreator: Recreator | None = None
         self.broken: list[SimulatedBroker] = []
         """Those that stay broken when the others are mended."""
         self._ask: Callable[[object, type], None] = lambda request, response_class: None
@@ -249,6 +249,7 @@ class ClusterFaults:
 
     def recreate(self, random: Random) -> None:
         """Lets a topic be deleted, and one of the same name be created, soon or later."""
+        assert self.recreator is not None, "nobody would create it again"
         self.recreator.wish(random.choice((0, 50, 3_000)))
 
     # ---- voters

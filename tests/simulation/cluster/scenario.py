@@ -154,15 +154,12 @@ class ManyBrokers:
             self.place, "administrator", facts=self.oracle.facts, interval_ms=settings.admin_interval_ms
         )
         self.administrator.replication_factors = [1, settings.replication_factor]
-        self.faults = ClusterFaults(self.cluster, self.oracle, self.watcher)
-        self.faults.min_insync_replicas = settings.min_insync_replicas
         self.founder = Founder(self.place, "founder")
         self.founder.found(settings)
-        self.recreator: Recreator | None = None
-        if "recreate" in settings.kinds:
-            place, topic = self.place_of(TopicPartition(RECREATED, 0)), self.founder.recreated()
-            self.recreator = Recreator(place, "recreator", facts=self.oracle.facts, topic=topic)
-            self.faults.recreator = self.recreator
+        self.recreator = self._recreator() if "recreate" in settings.kinds else None
+        self.faults = ClusterFaults(self.cluster, self.oracle, self.watcher)
+        self.faults.min_insync_replicas = settings.min_insync_replicas
+        self.faults.recreator = self.recreator
         self.liveness = Liveness(self)
 
     @property
@@ -182,6 +179,10 @@ class ManyBrokers:
         if target.topic == RECREATED:
             kind = PatientProducer
         return kind(self.place_of(target), f"producer-{number}", target=target, interval_ms=self.settings.interval_ms)
+
+    def _recreator(self) -> Recreator:
+        place, topic = self.place_of(TopicPartition(RECREATED, 0)), self.founder.recreated()
+        return Recreator(place, "recreator", facts=self.oracle.facts, topic=topic)
 
     def _members(self) -> list[ClusterMember]:
         place = self.place if self.grouped is None else self.place._replace(oracle=self.grouped)

@@ -131,6 +131,11 @@ class Stream:
         if after_bytes == 0:
             self._end()
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether it ends, or has ended, before what was sent does."""
+        return self._cut_at >= 0
+
     def arrive(self) -> None:
         """Hands over what is due."""
         segments, receiver, now_us = self._segments, self.receiver, self._scheduler.now_us
