@@ -142,6 +142,23 @@ def test_a_dir_that_cannot_be_opened_is_offline_and_the_others_serve() -> None:
     assert new.log_dir.path == good.log_dir.path
 
 
+def test_a_log_is_created_in_the_dir_that_it_belongs_to_even_while_another_is_offline() -> None:
+    broker, ids = Broker(log_dirs=("/one", "/two")), (b"1" * 16, b"2" * 16)
+    for log_dir, directory_id in zip(broker.manager.log_dirs, ids, strict=True):
+        assert log_dir.meta_properties is not None
+        log_dir.meta_properties = log_dir.meta_properties._replace(directory_id=directory_id)
+    one, two = broker.manager.log_dirs
+    create = broker.manager.create
+    for partition in range(2):  # the other one is emptier by then
+        log = create(ORDERS._replace(partition=partition), TOPIC_ID, LogConfig(), directory=ids[1])
+        assert log.log_dir is two
+    one.go_offline(OSError("broken"))
+    assert create(ORDERS._replace(partition=2), TOPIC_ID, LogConfig(), directory=ids[1]).log_dir is two
+    for elsewhere in (None, ids[0], b"3" * 16):
+        with pytest.raises(KafkaStorageError):
+            create(ORDERS._replace(partition=3), TOPIC_ID, LogConfig(), directory=elsewhere)
+
+
 def test_deleting_renames_at_once_and_removes_later() -> None:
     broker = Broker()
     append(broker.log(file_delete_delay_ms=60_000))
