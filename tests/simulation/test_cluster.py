@@ -9,8 +9,8 @@ from tests.simulation.cluster.scenario import ManyBrokers
 from tests.simulation.cluster.settings import KINDS, Settings, drawn
 from tests.simulation.seeds import replayable, run_seeds, told_under_two_hash_seeds
 
-SEEDS = int(os.environ.get("SIM_SEEDS", "48"))
-SHARDS = 10
+SEEDS = int(os.environ.get("SIM_SEEDS", "300"))
+SHARDS = 30
 
 
 def run(seed: int, settings: Settings | None = None) -> ManyBrokers:

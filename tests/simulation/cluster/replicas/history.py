@@ -108,7 +108,8 @@ class History:
     def changed(self, broker_id: int, log: Log) -> None:
         self.ends[broker_id] = log.log_end_offset
         self.furthest = max(self.furthest, log.log_end_offset)
-        self.durable[broker_id] = log.recovery_point
+        synced = min(self.durable.get(broker_id, 0), log.log_end_offset)  # a start knows less of it than the disk
+        self.durable[broker_id] = max(synced, log.recovery_point)
 
     def wiped(self, broker_id: int) -> None:
         self.ends.pop(broker_id, None)

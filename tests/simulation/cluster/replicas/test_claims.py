@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas.protocol.types import TopicPartition
+from barnabas.protocol.types import TopicPartition, Uuid
 from barnabas.replication.metadata.image import (
     ImageChanges,
     PartitionImage,
@@ -11,8 +11,10 @@ from barnabas.replication.metadata.image import (
     empty_image,
 )
 from tests.simulation.cluster.replicas.claims import Claims, DataOracle
+from tests.simulation.scenarios.oracle import Sent
 
 NAME = TopicPartition("topic", 0)
+FIRST_ID = b"1" * 16
 
 
 class Told:
@@ -23,12 +25,17 @@ class Told:
         self.claims = Claims([self.oracle], None, [NAME.topic] if is_flushed else [])
         self._partition = PartitionImage(leader=1, leader_epoch=0, partition_epoch=0, replicas=(1, 2, 3), isr=(1, 2, 3))
         self._offset = 0
+        self._topic_id = FIRST_ID
         self.publish(**first)
+
+    def create(self, topic_id: Uuid) -> None:
+        self._topic_id = topic_id
+        self.publish()
 
     def publish(self, **fields: object) -> None:
         self._offset += 1
         self._partition = self._partition._replace(**fields)  # type: ignore[arg-type]
-        topic = TopicImage(NAME.topic, bytes(16), (self._partition,))
+        topic = TopicImage(NAME.topic, self._topic_id, (self._partition,))
         image = empty_image("cluster")._replace(end_offset=self._offset)
         self.claims.published(image, ImageChanges(topics=(TopicChange(topic, topic),)))
 
@@ -95,3 +102,22 @@ def test_all_is_claimed_when_all_is_mended() -> None:
         told.claims.power_was_cut(broker_id)
     told.claims.all_is_mended()
     assert not told.oracle.is_suspended
+
+
+def test_a_topic_that_was_created_again_begins_anew() -> None:
+    told = Told()
+    told.oracle.acknowledged("producer", NAME, [0], 0, Sent(0, FIRST_ID))
+    told.create(b"2" * 16)
+    assert not told.oracle.missing()
+    told.oracle.acknowledged("producer", NAME, [1], 1, Sent(0, FIRST_ID))  # late
+    assert not told.oracle.missing()
+    with pytest.raises(AssertionError, match="I21"):
+        told.oracle.record_read(NAME, 0, b"producer 0")
+
+
+def test_what_was_lost_with_a_topic_does_not_count_for_the_next() -> None:
+    told = Told()
+    for broker_id in (1, 2, 3):
+        told.claims.power_was_cut(broker_id)
+    told.create(b"2" * 16)
+    assert (told.oracle.losses, told.oracle.is_suspended) == (0, False)

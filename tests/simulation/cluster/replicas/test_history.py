@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.simulation.cluster.replicas.history import Batch, History, enough_are_in_sync
+from tests.simulation.cluster.replicas.history import Batch, History, enough_are_in_sync, records_stay_in_their_topic
 
 
 def batch(offset: int, leader_epoch: int = 0, *, crc: int = 0, sequence: int | None = None) -> Batch:
@@ -64,3 +64,9 @@ def test_nothing_is_committed_with_too_few() -> None:
     enough_are_in_sync("topic-0", (1, 2), 2)
     with pytest.raises(AssertionError, match="I12"):
         enough_are_in_sync("topic-0", (1,), 2)
+
+
+def test_a_log_has_what_its_topic_had() -> None:
+    records_stay_in_their_topic("topic-0", 1, 5, 5)
+    with pytest.raises(AssertionError, match="I21"):
+        records_stay_in_their_topic("topic-0", 1, 6, 5)
