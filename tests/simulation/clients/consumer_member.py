@@ -38,9 +38,12 @@ class ConsumerMember(Member):
                 yield self.sleep(interval_ms)
             except KafkaError:
                 yield self.back_off()
+                yield from self._insist(self.find_coordinator)
             except Failed as error:
                 self._after(error)
                 yield self.back_off()
+                if error.code in COORDINATOR_ERRORS:
+                    yield from self._insist(self.find_coordinator)
         yield from self.try_commit()
         yield from self._leave()
 

@@ -55,7 +55,8 @@ class Administrator(ClusterClient):
     def script(self) -> Script[None]:
         while not self.is_stopping:
             yield self.sleep(self.random.expovariate(1) * self.interval_ms)
-            yield from self.change_something()
+            if not self.is_stopping:
+                yield from self.change_something()
 
     def change_something(self) -> Script[None]:
         change = self.random.choice((self._create, self._create, self._configure, self._grow, self._delete))
