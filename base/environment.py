@@ -32,6 +32,11 @@ class Clock(Protocol):
 
     def call_later(self, delay_ms: float, callback: Callable[..., None], *args: Any) -> Timer: ...
 
+    def call_when_awake(self, delay_ms: float, callback: Callable[..., None], *args: Any) -> Timer:
+        """Calls after the delay as soon as something else is to be done, or an eighth of it later: to wake up is most
+        of what a timer costs an idle broker."""
+        ...
+
     def call_soon(self, callback: Callable[..., None], *args: Any) -> None: ...
 
     def call_when_idle(self, callback: Callable[..., None], *args: Any) -> None:

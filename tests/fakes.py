@@ -50,6 +50,9 @@ class FakeClock:
         heappush(self._timers, (self._now_ms + delay_ms, next(self._numbers), timer))
         return timer
 
+    def call_when_awake(self, delay_ms: float, callback: Callable[..., None], *args: Any) -> FakeTimer:
+        return self.call_later(delay_ms, callback, *args)
+
     def turn(self) -> None:
         """The end of the loop's turn: calls what was to be called soon and then, with nothing left to do, what waits
         for that."""

@@ -158,7 +158,7 @@ class BrokerLifecycle:
     def _heartbeat_later(self, delay_ms: int) -> None:
         self._cancel_timer()
         if not self._is_closed:
-            self._timer = self._clock.call_later(delay_ms, self.heartbeat)
+            self._timer = self._clock.call_when_awake(delay_ms, self.heartbeat)
 
     def _refused(self, error: Exception) -> None:
         if not isinstance(error, KafkaError):

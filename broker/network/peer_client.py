@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 _MAX_RESPONSE_BYTES = 256 * 1024 * 1024
 _NEGOTIATION_VERSION = 3
+_EARLY_MS = 250
+"""How much too early the timer of deadlines may be. It is moved now and then, and so fires only for who is late."""
 _ERROR_CODE = slice(4, 6)  # of a response to ApiVersions, after the correlation id
 
 
@@ -345,8 +347,10 @@ class PeerClient:
 
     def _expire_by(self, deadline_ms: int) -> None:
         if self._deadline_timer is not None:
-            if self._timer_due_ms <= deadline_ms:
+            if self._timer_due_ms <= deadline_ms < self._timer_due_ms + _EARLY_MS:
                 return
+            if self._timer_due_ms <= deadline_ms and len(self._queued) + len(self._in_flight) > 1:
+                return  # it may be the deadline of another
             self._deadline_timer.cancel()
         self._timer_due_ms = deadline_ms
         delay_ms = max(0, deadline_ms - self._clock.monotonic_ms())

@@ -37,11 +37,13 @@ def _nothing() -> None:
 class Timer:
     """One entry of the heap. A cancelled one stays there until it is due or the heap is compacted."""
 
-    __slots__ = ("args", "callback", "cancelled", "due", "loop")
+    __slots__ = ("args", "callback", "cancelled", "due", "earliest", "loop")
 
     def __init__(self, loop: "Loop", due: float, callback: Callback, args: tuple[Any, ...]) -> None:
         self.loop = loop
         self.due = due
+        self.earliest = due
+        """From when on it may be called, if the loop is awake."""
         self.callback = callback
         self.args = args
         self.cancelled = False
@@ -102,6 +104,11 @@ class Loop:
     def call_later(self, delay_ms: float, callback: Callback, *args: Any) -> Timer:
         timer = Timer(self, self._monotonic() + delay_ms / 1_000, callback, args)
         heapq.heappush(self._timers, timer)
+        return timer
+
+    def call_when_awake(self, delay_ms: float, callback: Callback, *args: Any) -> Timer:
+        timer = self.call_later(delay_ms * 9 / 8, callback, *args)
+        timer.earliest -= delay_ms / 8_000
         return timer
 
     def call_soon(self, callback: Callback, *args: Any) -> None:
@@ -198,10 +205,10 @@ class Loop:
 
     def _run_due_timers(self) -> None:
         timers = self._timers
-        if not timers or timers[0].due > self._monotonic():
+        if not timers or timers[0].earliest > self._monotonic():
             return
         now = self._monotonic()
-        while self._timers and self._timers[0].due <= now:
+        while self._timers and self._timers[0].earliest <= now:
             timer = heapq.heappop(self._timers)
             if timer.cancelled:
                 self._cancelled -= 1

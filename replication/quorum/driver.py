@@ -37,7 +37,7 @@ from barnabas.replication.quorum.quorum_files import (
     write_quorum_state,
 )
 from barnabas.replication.quorum.replica import QuorumReplica
-from barnabas.replication.quorum.settings import Identity, QuorumConfig
+from barnabas.replication.quorum.settings import TIMER_EARLY_MS, Identity, QuorumConfig
 from barnabas.replication.quorum.states import NEVER_MS, Resigned
 from barnabas.replication.quorum.voters import Address, VoterNode
 
@@ -223,7 +223,7 @@ class QuorumDriver:
         if due_ms >= NEVER_MS:
             return
         if self._timer is not None:
-            if self._timer_due_ms <= due_ms:
+            if self._timer_due_ms <= due_ms < self._timer_due_ms + TIMER_EARLY_MS:
                 return
             self._timer.cancel()
         self._timer_due_ms = due_ms

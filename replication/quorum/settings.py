@@ -48,3 +48,6 @@ LOOK_AROUND_MS = 100
 stop of the whole cluster there is none, and nobody would gain by waiting for an election timeout."""
 ELECTION_RETRY_MS = (50, 150)
 """How long a candidate that all live voters refused waits before it stands again; twice as long each time."""
+TIMER_EARLY_MS = 250
+"""How much too early the timer of a node may be: less than would wake an idle one for nothing, and so much that it need
+not be moved for each message of a busy one."""

@@ -110,6 +110,9 @@ class SimulatedLoop:
             self._wake(due_us)
         return timer
 
+    def call_when_awake(self, delay_ms: float, callback: Callback, *args: Any) -> SimulatedTimer:
+        return self.call_later(delay_ms, callback, *args)
+
     def call_soon(self, callback: Callback, *args: Any) -> None:
         self._soon.append((callback, args))
         if not self._is_in_turn:

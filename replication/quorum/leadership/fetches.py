@@ -5,6 +5,9 @@ Rules:
   diverging fetch does neither.
 - An answer leaves at once if there is something to say: records, a divergence, a snapshot, an error, or a high
   watermark above the one that the follower knows (KIP-1166). Otherwise it is parked.
+- Those who will have waited long enough in a moment are answered with the first who has: each append lets all ask again
+  together, and as long as nothing happens the leader wakes once for all of them. Nobody else is: voters whose fetches
+  are in step lose a silent leader in step, too, and would stand against each other.
 """
 
 from typing import Any, NamedTuple
@@ -20,6 +23,8 @@ from barnabas.replication.quorum.log_view import BOOTSTRAP_SNAPSHOT, OffsetAndEp
 from barnabas.replication.quorum.messages import LogState, fetch_response, fetch_snapshot_response, partition_of
 from barnabas.replication.quorum.replica import QuorumReplica
 from barnabas.replication.quorum.voters import ReplicaKey
+
+_TOGETHER_MS = 20
 
 
 class ParkedFetch(NamedTuple):
@@ -108,7 +113,9 @@ def answer_parked(replica: QuorumReplica, state: Leader) -> None:
 def poll_parked(replica: QuorumReplica, state: Leader, *, now_ms: int) -> None:
     """Answers those for whom there is news, and those who have waited as long as they wanted to."""
     answer_parked(replica, state)
-    for fetch in [fetch for fetch in state.parked if now_ms >= fetch.deadline_ms]:
+    if not any(now_ms >= fetch.deadline_ms for fetch in state.parked):
+        return
+    for fetch in [fetch for fetch in state.parked if now_ms >= fetch.deadline_ms - _TOGETHER_MS]:
         state.parked.remove(fetch)
         answer_fetch(replica, fetch.token, fetch.request)
 

@@ -228,6 +228,21 @@ def test_a_request_that_is_not_answered_in_time_fails_and_takes_its_connection_a
     peer.turn_until(lambda: not peer.connections)
 
 
+def test_the_timer_of_deadlines_follows_the_request_that_waits_and_never_passes_one(peer: Peer) -> None:
+    client = peer.client()
+    peer.kept(ask(client, timeout_ms=60_000))
+    before_ms = client._timer_due_ms
+    peer.answers_at_once = False
+    waiting = ask(client, timeout_ms=90_000)
+    alone_ms = client._timer_due_ms
+    assert alone_ms >= before_ms + 30_000, "an idle broker would wake for a request that was answered long ago"
+    ask(client, timeout_ms=99_000)
+    assert client._timer_due_ms == alone_ms, "the first is still under way"
+    ask(client, timeout_ms=80_000)
+    assert client._timer_due_ms < alone_ms
+    assert not waiting.done
+
+
 def test_a_peer_that_accepts_and_says_nothing_is_given_up(peer: Peer) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

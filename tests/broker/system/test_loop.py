@@ -40,6 +40,42 @@ def fail(*_args: object) -> None:
     raise RuntimeError("a bug")
 
 
+class MovedTime:
+    """A time that passes when the test says so."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def time_ns(self) -> int:
+        return int(self.now_s * 1e9)
+
+
+def test_what_need_not_wake_the_loop_is_called_when_it_is_awake_or_an_eighth_later() -> None:
+    time, calls = MovedTime(), Calls()
+    loop = Loop(fail, system_time=time)
+
+    def turn_at(now_s: float) -> list[object]:
+        time.now_s = now_s
+        loop.call_soon(nothing)
+        loop.run_once()
+        return list(calls)
+
+    loop.call_when_awake(8_000, calls, "a")
+    assert loop._timeout() == 9
+    assert [turn_at(now_s) for now_s in (0, 7.9, 8)] == [[], [], ["a"]]
+    loop.call_when_awake(8_000, calls, "b")
+    loop.call_later(8_500, calls, "c")
+    assert turn_at(16.4) == ["a"], "what is due later is looked at later"
+    assert loop._timeout() == pytest.approx(0.1)
+    assert turn_at(16.5) == ["a", "c", "b"]
+    loop.call_when_awake(8_000, calls, "d").cancel()
+    assert turn_at(30) == ["a", "c", "b"]
+    loop.close()
+
+
 def test_timers_run_in_the_order_of_their_deadlines(loop: Loop) -> None:
     calls = Calls()
     for delay_ms in (9, 3, 6, 0):

@@ -162,6 +162,18 @@ def test_a_parked_fetch_is_answered_when_its_time_is_over_or_the_leader_is_gone(
     assert parked.error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
+def test_fetches_that_were_parked_in_the_same_moment_are_answered_in_one_turn() -> None:
+    core = leader()
+    core.receive_request("2", fetch(1, 3, 1), now_ms=2)
+    for token, now_ms in (("first", 10), ("with it", 25), ("later", 60)):
+        core.receive_request(token, fetch(1, 3, 1, high_watermark=3), now_ms=now_ms)
+    answered = [
+        [effect.token for effect in core.tick(now_ms=now_ms + CONFIG.fetch_max_wait_ms) if isinstance(effect, Respond)]
+        for now_ms in (9, 10, 59, 60)
+    ]
+    assert answered == [[], ["first", "with it"], [], ["later"]]
+
+
 def test_a_diverging_fetch_acknowledges_nothing() -> None:
     core = leader()
     response = response_to(core, fetch(1, 5, 0))
