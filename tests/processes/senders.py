@@ -7,7 +7,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from typing import Any
 
@@ -172,7 +172,8 @@ class Java(Sender):
 
     def stop(self) -> None:
         super().stop()
-        self._jvm.tell("")
+        with suppress(BrokenPipeError):  # that it has ended is said where its answers are read
+            self._jvm.tell("")
 
     def send_all(self) -> None:
         for answer in self._jvm.answers():

@@ -6,10 +6,12 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -25,10 +27,11 @@ READY = re.compile(r"barnabas is ready on (\S+) \(nodes 1-(\d+), data (.+), (\d+
 
 
 class RunningCluster:
-    def __init__(self, process: "subprocess.Popen[str]", addresses: list[Address], data: Path) -> None:
+    def __init__(self, process: "subprocess.Popen[str]", addresses: list[Address], data: Path, log: "IO[str]") -> None:
         self.process = process
         self.addresses = addresses
         self.data = data
+        self._log = log
 
     def pids(self) -> list[int]:
         pid = self.process.pid
@@ -36,29 +39,38 @@ class RunningCluster:
 
     def signal(self, number: int) -> tuple[int, str]:
         self.process.send_signal(number)
-        _, err = self.process.communicate(timeout=TIMEOUT_S)
-        return self.process.returncode, err
+        status = self.process.wait(TIMEOUT_S)
+        return status, self.logged()
+
+    def logged(self) -> str:
+        """Returns what all brokers wrote to stderr so far."""
+        self._log.seek(0)
+        return self._log.read()
 
 
 @contextmanager
 def cluster(*arguments: str) -> Iterator[RunningCluster]:
-    with subprocess.Popen(
-        [sys.executable, "-m", "barnabas", "start", *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    ) as process:
+    """Starts a cluster. What it logs goes to a file: brokers would wait at a pipe that nobody reads."""
+    with (
+        tempfile.TemporaryFile("a+") as log,
+        subprocess.Popen(
+            [sys.executable, "-m", "barnabas", "start", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env=environment(),
+        ) as process,
+    ):
         assert process.stdout is not None
         try:
             line = process.stdout.readline()
             match = READY.fullmatch(line)
-            assert match, f"{line!r} {process.communicate(timeout=TIMEOUT_S)[1]}"
+            assert match, f"{line!r} {log.seek(0) or log.read()}"
             pairs = [address.rpartition(":") for address in match[1].split(",")]
             addresses = [Address(host, int(port)) for host, _, port in pairs]
             assert len(addresses) == int(match[2])
-            yield RunningCluster(process, addresses, Path(match[3]))
+            yield RunningCluster(process, addresses, Path(match[3]), log)
         finally:
             process.terminate()
             try:
