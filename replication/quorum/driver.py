@@ -92,6 +92,8 @@ class QuorumDriver:
         self._is_closed = False
         self._timer: Timer | None = None
         self._timer_due_ms = 0
+        self._told_ms = 0
+        """The time that the core was last told: what was due then and not done waits for something else than time."""
 
     # ---- inputs
 
@@ -118,7 +120,7 @@ class QuorumDriver:
     def _with_wall_clock(self, description: Any) -> Any:
         from barnabas.replication.quorum.leadership.description import put_off
 
-        return put_off(description, self._clock.now_ms() - self._now_ms())
+        return put_off(description, self._clock.now_ms() - self._clock.monotonic_ms())
 
     def append(self, records: Sequence[MetadataRecord]) -> int:
         """Appends records of the controller, all or none; returns their end offset. They are committed when the high
@@ -192,7 +194,8 @@ class QuorumDriver:
         self._do(self.core.tick(now_ms=self._now_ms()))
 
     def _now_ms(self) -> int:
-        return self._clock.monotonic_ms()
+        self._told_ms = self._clock.monotonic_ms()
+        return self._told_ms
 
     # ---- effects
 
@@ -218,8 +221,7 @@ class QuorumDriver:
     def _set_timer(self) -> None:
         if self._is_closed:
             return
-        now_ms = self._now_ms()
-        due_ms = self.core.next_deadline_ms(now_ms)
+        due_ms = self.core.next_deadline_ms(self._told_ms)
         if due_ms >= NEVER_MS:
             return
         if self._timer is not None:
@@ -227,7 +229,7 @@ class QuorumDriver:
                 return
             self._timer.cancel()
         self._timer_due_ms = due_ms
-        self._timer = self._clock.call_later(due_ms - now_ms, self._tick)
+        self._timer = self._clock.call_later(max(0, due_ms - self._clock.monotonic_ms()), self._tick)
 
     def _when_done(self, work: Promise[Any], go_on: Callable[[Any], None]) -> None:
         """Goes on with the result of work on the disk. A failure ends the node."""
