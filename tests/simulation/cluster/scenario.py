@@ -57,7 +57,9 @@ GROUPED = "grouped"
 
 
 RECREATED = "recreated"
-"""Like `flushed`, and one partition: it may be deleted and created again at any time."""
+"""Has one partition, and may be deleted and created again at any time."""
+AT_ONCE = {"flush.messages": "1"}
+NEVER = {"flush.messages": str(2**63 - 1)}
 
 
 class Founder(ClusterClient):
@@ -69,9 +71,9 @@ class Founder(ClusterClient):
     def script(self) -> Script[None]:
         unclean = {"unclean.leader.election.enable": "true"} if self._settings.is_unclean else {}
         topics = [
-            self._topic(FLUSHED, {"flush.messages": "1"}),
-            self._topic(DEFAULT, {"flush.messages": str(2**63 - 1)} | unclean),
-            self._topic(GROUPED, {"flush.messages": "1"}, [1, 1, 1]),
+            self._topic(FLUSHED, AT_ONCE),
+            self._topic(DEFAULT, NEVER | unclean),
+            self._topic(GROUPED, AT_ONCE, [1, 1, 1]),
             self.recreated(),
         ]
         link = self.link_to(self.addresses[0])
@@ -84,7 +86,8 @@ class Founder(ClusterClient):
             check(topic.error_code)
 
     def recreated(self) -> CreatableTopic:
-        return self._topic(RECREATED, {"flush.messages": "1"}, [len(self.addresses)])
+        flush = AT_ONCE if self._settings.is_recreated_flushed else NEVER
+        return self._topic(RECREATED, flush, [len(self.addresses)])
 
     def _topic(self, name: str, configs: dict[str, str], on: Sequence[int] = ()) -> CreatableTopic:
         settings = self._settings
@@ -141,7 +144,8 @@ class ManyBrokers:
         if "recreate" in settings.kinds:
             targets.append(TopicPartition(RECREATED, 0))
             oracles.append(DataOracle(targets[-1:], self._given))
-        self.claims = Claims(oracles, self.grouped, [FLUSHED, GROUPED, RECREATED, "__consumer_offsets"])
+        flushed = [FLUSHED, GROUPED, "__consumer_offsets"] + [RECREATED] * settings.is_recreated_flushed
+        self.claims = Claims(oracles, self.grouped, flushed)
         self.oracle = ClusterOracle(self.claims)
         self.watcher = ReplicaWatcher(self.claims)
         self.producers = [self._producer(number, target) for number, target in enumerate(targets)]

@@ -59,6 +59,8 @@ class Settings(NamedTuple):
     fetch_wait_max_ms: int = 500
     """How long a follower that has everything waits for more."""
     segment_bytes: int = 1 << 20
+    is_recreated_flushed: bool = True
+    """Whether the topic that is deleted and created again is flushed at once."""
     acks_leader: int = 0
     """How many of the producers are content with acks=1."""
     kinds: tuple[str, ...] = ()
@@ -121,5 +123,6 @@ def drawn(seed: int, **fixed: object) -> Settings:
         fetch_wait_max_ms=min(random.choice((500, 2_000)), lag_time_max_ms * 2 // 3),
         segment_bytes=random.choice((600, 1 << 20)),
         acks_leader=random.choice((0, 0, 1)),
+        is_recreated_flushed=random.random() < 0.5,
     )
     return settings._replace(**fixed)  # type: ignore[arg-type]

@@ -7,7 +7,8 @@ from unittest.mock import patch
 import pytest
 
 from barnabas.broker.replicas.follower import FollowerPartition
-from barnabas.replication.controller.partitions import circumstances
+from barnabas.protocol.errors import ErrorCode
+from barnabas.replication.controller.partitions import alter_partition_control, circumstances
 from barnabas.replication.isr import InSyncReplicas
 from tests.simulation.cluster.scenario import ManyBrokers
 from tests.simulation.cluster.settings import Settings
@@ -39,6 +40,9 @@ DEFECTS = {
         patch.object(FollowerPartition, "fetch_offset", property(lambda self: self.log.log_end_offset)), "I13"
     ),
     "too few are enough": Defect(patch.object(InSyncReplicas, "are_too_few", lambda *_: False), "I12", ("isolate",)),
+    "a controller believes old leaders": Defect(
+        patch.object(alter_partition_control, "_why_refused", lambda *_: ErrorCode.NONE), "I1[67]", ("kill", "isolate")
+    ),
     "anybody is elected": Defect(
         patch.object(circumstances, "allows_unclean_elections", lambda *_: True), "I18", ("kill", "wipe", "isolate")
     ),
