@@ -46,6 +46,8 @@ class History:
         """How far any log has ever got."""
         self.durable: dict[int, int] = {}
         """Up to where each replica must have its log after a power cut."""
+        self.removed: set[int] = set()
+        """Whose log is deleted by right, of which their leader may not have heard."""
         self.is_void = False
         """Whether so much went wrong that nothing is claimed any more."""
         self._by_offset: dict[int, Batch] = {}
@@ -103,6 +105,7 @@ class History:
             f"I22: {broker_id} has {self.name} up to {log.log_end_offset}, {durable} was durable"
         )
         records_stay_in_their_topic(self.name, broker_id, log.log_end_offset, self.furthest)
+        self.removed.discard(broker_id)
         self.changed(broker_id, log)
 
     def changed(self, broker_id: int, log: Log) -> None:
@@ -111,6 +114,10 @@ class History:
         synced = min(self.durable.get(broker_id, 0), log.log_end_offset)  # a start knows less of it than the disk
         self.durable[broker_id] = max(synced, log.recovery_point)
 
+    def deleted(self, broker_id: int) -> None:
+        self.wiped(broker_id)
+        self.removed.add(broker_id)
+
     def wiped(self, broker_id: int) -> None:
         self.ends.pop(broker_id, None)
         self.durable.pop(broker_id, None)
@@ -118,7 +125,7 @@ class History:
     def in_sync_have(self, high_watermark: int, in_sync: Iterable[int], *, is_durable: bool) -> None:
         """I12, I13."""
         ends = self.durable if is_durable else self.ends
-        for broker_id in in_sync:
+        for broker_id in (each for each in in_sync if each not in self.removed):
             end = ends.get(broker_id, 0)
             assert end >= high_watermark, (
                 f"I13: {high_watermark} of {self.name} is committed, and {broker_id}, which is in sync, ends at {end}"

@@ -41,7 +41,7 @@ class ReplicaWatcher:
         self._looked_at.pop((clock, partition), None)
         for (_, name), history in self.histories.items():
             if name == partition and broker_id is not None:
-                history.wiped(broker_id)
+                history.deleted(broker_id)
 
     def _of(self, log: Log) -> tuple[int, History] | None:
         """Returns the broker whose log it is and what is known of the partition; None if nothing is claimed of it."""
