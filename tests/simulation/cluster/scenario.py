@@ -34,10 +34,10 @@ from tests.simulation.cluster.clients import (
     EasyProducer,
     PatientProducer,
 )
-from tests.simulation.cluster.faults import ClusterFaults
+from tests.simulation.cluster.faults.cluster_faults import ClusterFaults
+from tests.simulation.cluster.faults.recreation import Recreator
 from tests.simulation.cluster.liveness import Liveness
 from tests.simulation.cluster.oracle import ClusterOracle
-from tests.simulation.cluster.recreation import Recreator
 from tests.simulation.cluster.replicas.claims import Claims, DataOracle
 from tests.simulation.cluster.replicas.watcher import ReplicaWatcher, listening
 from tests.simulation.cluster.routing import ClusterClient

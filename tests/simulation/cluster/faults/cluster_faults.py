@@ -12,10 +12,10 @@ from barnabas.protocol.messages.alter_partition_reassignments import AlterPartit
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from barnabas.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from barnabas.replication.quorum.voters import VoterSet
-from tests.simulation.cluster import disks
-from tests.simulation.cluster.moving import reassignment
+from tests.simulation.cluster.faults import disks
+from tests.simulation.cluster.faults.moving import reassignment
+from tests.simulation.cluster.faults.recreation import Recreator
 from tests.simulation.cluster.oracle import ClusterOracle
-from tests.simulation.cluster.recreation import Recreator
 from tests.simulation.cluster.replicas.watcher import ReplicaWatcher
 from tests.simulation.net.streams import End
 from tests.simulation.scenarios.brokers import CLUSTER_ID, SimulatedBroker
