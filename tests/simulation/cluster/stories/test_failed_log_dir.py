@@ -54,6 +54,7 @@ class TwoDirs:
         request = CreateTopicsRequest(topics=[new_topic(TOPIC, -1, -1, replicas, {"flush.messages": "1"})])
         self.cluster.controller.server.node.controller.submit(request, own_context(request))
         self.wait(self.is_told, "the controller knows where all replicas are")
+        self.oracle.created(TOPIC, self.cluster.brokers[0].server.node.image.topics[TOPIC].topic_id)
 
     def load(self) -> None:
         for client in (*self.producers, *self.readers):
