@@ -259,9 +259,12 @@ class ClusterFaults:
         return None if controller is None else controller.server.node.quorum.driver.core.replica.voters
 
     def remove_voter(self, random: Random) -> None:
+        """Removes a voter: one whose disk was lost, if there is one. Without another one the rest may be no majority."""
         voters = self._voters()
         if voters is not None and len(voters) > 1:
-            key = random.choice(list(voters)).key
+            keys = [voter.key for voter in voters]
+            lost = [key for key in keys if key.directory_id != self.cluster.directory_ids[key.node_id]]
+            key = random.choice(lost or keys)
             self.tell("faults", "voter {} is to be removed", key.node_id)
             request = RemoveRaftVoterRequest(
                 cluster_id=CLUSTER_ID, voter_id=key.node_id, voter_directory_id=key.directory_id

@@ -63,8 +63,9 @@ class Recreator(ClusterClient):
         while True:
             try:
                 response = yield self.ask_anybody(request, DeleteTopicsResponse, timeout_ms=TIMEOUT_MS)
-                if (code := response.responses[0].error_code) != ErrorCode.UNKNOWN_TOPIC_ID:
-                    check(code)
+                if (code := response.responses[0].error_code) == ErrorCode.UNKNOWN_TOPIC_ID:
+                    return  # it is gone; or who was asked has been deposed, and has not heard of the topic
+                check(code)
                 break
             except (KafkaError, Failed):
                 yield self.back_off()
