@@ -66,7 +66,7 @@ class Settings(NamedTuple):
     kinds: tuple[str, ...] = ()
     faults: int = 0
     calm_ms: int = 4_000
-    faults_ms: int = 24_000
+    faults_ms: int = 28_000
     heals_all: bool = True
     """Whether everything is mended in the end, or only a majority."""
 
