@@ -160,6 +160,7 @@ class QuorumController:
         """Decides on a request; returns a promise of its response, kept when the response is true."""
         if self.failure is not None:
             return failed(self.failure)
+        self.driver.do_what_is_due()
         if not self.is_active:
             return failed(not_controller())
         if request.__api_key__ in _ABOUT_THE_QUORUM:

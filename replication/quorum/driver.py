@@ -189,6 +189,13 @@ class QuorumDriver:
         if self._timer is not None:
             self._timer.cancel()
 
+    def do_what_is_due(self) -> None:
+        """Lets the core see the time if its timer is late. A process that stood still handles requests before timers,
+        and a leader may have been deposed meanwhile."""
+        if self._timer is not None and self._timer_due_ms <= self._clock.monotonic_ms():
+            self._timer.cancel()
+            self._tick()
+
     def _tick(self) -> None:
         self._timer = None
         self._do(self.core.tick(now_ms=self._now_ms()))

@@ -124,8 +124,8 @@ class Administrator(ClusterClient):
             DeleteTopicsRequest(topics=[asked], timeout_ms=TIMEOUT_MS), DeleteTopicsResponse
         )
         code = response.responses[0].error_code
-        if code == ErrorCode.UNKNOWN_TOPIC_ID:  # the broker has asked twice
-            code = ErrorCode.NONE
+        if code == ErrorCode.UNKNOWN_TOPIC_ID:  # the broker has asked twice, or one that was just deposed
+            return
         check(code)
         self.tell("has deleted {}", topic.name)
         self.facts.deleted(topic)
