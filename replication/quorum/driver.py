@@ -14,7 +14,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from barnabas.base.environment import Environment, Timer
+from barnabas.base.environment import Environment
+from barnabas.base.machine_time import MachineTime
 from barnabas.base.promise import Promise
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import KafkaError
@@ -90,10 +91,7 @@ class QuorumDriver:
         """The high watermark that the listener has not heard of so far."""
         self._is_started = False
         self._is_closed = False
-        self._timer: Timer | None = None
-        self._timer_due_ms = 0
-        self._told_ms = 0
-        """The time that the core was last told: what was due then and not done waits for something else than time."""
+        self._time = MachineTime(environment.clock, self._tick, TIMER_EARLY_MS)
 
     # ---- inputs
 
@@ -104,7 +102,7 @@ class QuorumDriver:
 
         def start(_flushed: None) -> None:
             self._is_started = True
-            self._do(self.core.start(self._stored, now_ms=self._now_ms()))
+            self._do(self.core.start(self._stored, now_ms=self._time.tell_ms()))
             started.resolve(None)
 
         self._when_done(self.log.flush(), start)
@@ -114,7 +112,7 @@ class QuorumDriver:
         """Hands a request of another node, or of an administrator, to the core; returns a promise of the response."""
         assert self._is_started, "a node that does not know its own vote must not answer"
         response: Promise[Any] = Promise()
-        self._do(self.core.receive_request(response, request, now_ms=self._now_ms()))
+        self._do(self.core.receive_request(response, request, now_ms=self._time.tell_ms()))
         return response.map(self._with_wall_clock) if request.__api_key__ == ApiKey.DESCRIBE_QUORUM else response
 
     def _with_wall_clock(self, description: Any) -> Any:
@@ -147,7 +145,7 @@ class QuorumDriver:
             if self.log.log_end_offset > base_offset:
                 self.log.truncate_to(base_offset)
             raise
-        return self.core.append(None, self.log.log_end_offset - base_offset, now_ms=self._now_ms())
+        return self.core.append(None, self.log.log_end_offset - base_offset, now_ms=self._time.tell_ms())
 
     def abort_transaction(self) -> None:
         """Ends a transaction that a leader before this one has begun and not ended: its records never count."""
@@ -169,7 +167,7 @@ class QuorumDriver:
 
     def resign(self) -> None:
         """Hands over to the voter with the best log."""
-        self._do(self.core.resign(now_ms=self._now_ms()))
+        self._do(self.core.resign(now_ms=self._time.tell_ms()))
 
     @property
     def is_handing_over(self) -> bool:
@@ -180,29 +178,20 @@ class QuorumDriver:
     def shut_down(self) -> None:
         """Resigns, and stands for election no more. Others are still answered until `close`."""
         if self._is_started:
-            self._do(self.core.shut_down(now_ms=self._now_ms()))
+            self._do(self.core.shut_down(now_ms=self._time.tell_ms()))
 
     def close(self) -> None:
         """Stops taking part, and leaves no timer behind. The log is closed by the manager of all logs."""
         self._is_closed = True
         self._effects.clear()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._time.stop()
 
     def do_what_is_due(self) -> None:
-        """Lets the core see the time if its timer is late. A process that stood still handles requests before timers,
-        and a leader may have been deposed meanwhile."""
-        if self._timer is not None and self._timer_due_ms <= self._clock.monotonic_ms():
-            self._timer.cancel()
-            self._tick()
+        """Lets the core see the time if its timer is late: who stood still may have been deposed meanwhile."""
+        self._time.catch_up()
 
     def _tick(self) -> None:
-        self._timer = None
-        self._do(self.core.tick(now_ms=self._now_ms()))
-
-    def _now_ms(self) -> int:
-        self._told_ms = self._clock.monotonic_ms()
-        return self._told_ms
+        self._do(self.core.tick(now_ms=self._time.tell_ms()))
 
     # ---- effects
 
@@ -211,7 +200,9 @@ class QuorumDriver:
             return
         self._effects += effects
         self._carry_out()
-        self._set_timer()
+        due_ms = self.core.next_deadline_ms(self._time.told_ms)
+        if due_ms < NEVER_MS and not self._is_closed:
+            self._time.wake_at(due_ms)
 
     def _carry_out(self) -> None:
         while self._effects and not self._is_waiting:
@@ -224,19 +215,6 @@ class QuorumDriver:
             # After all else: whoever is answered now may append at once.
             high_watermark, self._committed_offset = self._committed_offset, None
             self._listener.on_commit(high_watermark)
-
-    def _set_timer(self) -> None:
-        if self._is_closed:
-            return
-        due_ms = self.core.next_deadline_ms(self._told_ms)
-        if due_ms >= NEVER_MS:
-            return
-        if self._timer is not None:
-            if self._timer_due_ms <= due_ms < self._timer_due_ms + TIMER_EARLY_MS:
-                return
-            self._timer.cancel()
-        self._timer_due_ms = due_ms
-        self._timer = self._clock.call_later(max(0, due_ms - self._clock.monotonic_ms()), self._tick)
 
     def _when_done(self, work: Promise[Any], go_on: Callable[[Any], None]) -> None:
         """Goes on with the result of work on the disk. A failure ends the node."""
@@ -298,7 +276,9 @@ class QuorumDriver:
         self.loader.load(self.log.batches_from(self.loader.appended_image.end_offset))
 
     def _sync(self, effect: Sync) -> None:
-        self._when_done(self.log.flush(), lambda _: self._do(self.core.synced(effect.sync, now_ms=self._now_ms())))
+        self._when_done(
+            self.log.flush(), lambda _: self._do(self.core.synced(effect.sync, now_ms=self._time.tell_ms()))
+        )
 
     # ---- messages
 
@@ -313,11 +293,11 @@ class QuorumDriver:
                 return
             if response.error is None:
                 keep_records(response.value)
-                effects = self.core.receive_response(node_id, request, response.value, now_ms=self._now_ms())
+                effects = self.core.receive_response(node_id, request, response.value, now_ms=self._time.tell_ms())
             else:
-                effects = self.core.request_failed(node_id, request, now_ms=self._now_ms())
+                effects = self.core.request_failed(node_id, request, now_ms=self._time.tell_ms())
                 if self._peers.is_refused(response.error):
-                    effects += self.core.leader_lost(node_id, now_ms=self._now_ms())
+                    effects += self.core.leader_lost(node_id, now_ms=self._time.tell_ms())
             self._do(effects)
 
         answer.when_done(answered)
@@ -375,7 +355,7 @@ class QuorumDriver:
         self._report.info(f"metadata snapshot at offset {snapshot.offset} fetched from the leader")
         history = self.core.replica.history
         voters, kraft_version = voters_of_snapshot(data) or (history.last, history.kraft_version)
-        self._do(self.core.snapshot_installed(snapshot, len(data), voters, kraft_version, now_ms=self._now_ms()))
+        self._do(self.core.snapshot_installed(snapshot, len(data), voters, kraft_version, now_ms=self._time.tell_ms()))
 
     # ---- news for the controller
 

@@ -50,8 +50,8 @@ def run_seeds(run: Callable[[int], T], count: int, *, shard: int, shards: int) -
 
 @contextmanager
 def collected_by_hand() -> Iterator[None]:
-    """Leaves garbage that is in cycles where it is until a run is over: to look for it takes a quarter of the time. What
-    there was before, all that the tests of this process have imported, is never looked at."""
+    """Leaves garbage that is in cycles where it is until a run is over: to look for it takes a quarter of the time.
+    What there was before, all that the tests of this process have imported, is never looked at."""
     gc.collect()
     gc.freeze()
     gc.disable()

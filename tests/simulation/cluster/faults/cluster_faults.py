@@ -259,7 +259,7 @@ class ClusterFaults:
         return None if controller is None else controller.server.node.quorum.driver.core.replica.voters
 
     def remove_voter(self, random: Random) -> None:
-        """Removes a voter: one whose disk was lost, if there is one. Without another one the rest may be no majority."""
+        """Removes a voter; one whose disk was lost, if there is one: without two voters there may be no majority."""
         voters = self._voters()
         if voters is not None and len(voters) > 1:
             keys = [voter.key for voter in voters]
