@@ -164,12 +164,12 @@ class LogManager:
         """
         if topic_partition in self._dirs:
             log = self.get(topic_partition)
-            if log.topic_id is None:
+            if log.topic_id is None and self._may_be_adopted(log):
                 self._adopt(log, topic_id)
             if log.topic_id == topic_id:
                 log.configure(config)
                 return log
-            self.move_aside(topic_partition, "it belongs to an earlier topic of that name")
+            self.move_aside(topic_partition, _whose(log))
         log_dir = self._online_dir(directory)
         if not is_new:
             if log_dir is None:
@@ -211,8 +211,16 @@ class LogManager:
             raise KafkaStorageError("every log dir is offline")
         return min(online, key=lambda log_dir: self._counts[log_dir.path])
 
+    def _may_be_adopted(self, log: Log) -> bool:
+        """Returns whether a log without a name is that of the topic of now. The file that names it is durable with the
+        first bytes that are: if any are, it was lost otherwise. If none are, a power cut took it, and perhaps with it
+        that the topic was deleted since."""
+        log_dir, name = log.log_dir, log.topic_partition
+        is_flushed = log_dir.had_clean_shutdown or log_dir.recovery_points.get(name, 0) > 0
+        return is_flushed or log.log_end_offset == 0
+
     def _adopt(self, log: Log, topic_id: Uuid) -> None:
-        """Writes the file that names the topic again after a crash took it. Only the metadata say whose log it is."""
+        """Writes the file that names the topic again."""
         replace_file(self._files, f"{log.path}/{PARTITION_METADATA}", encode_partition_metadata(topic_id))
         log.topic_id = topic_id
 
@@ -315,3 +323,10 @@ class LogManager:
             replace_file(self._files, f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}", encode_clean_shutdown(broker_epoch))
         except OSError as error:
             log_dir.go_offline(error)
+
+
+def _whose(log: Log) -> str:
+    """Returns why a log is not that of a topic."""
+    if log.topic_id is None:
+        return "a crash took the file that names its topic, and nothing of it was flushed"
+    return "it belongs to an earlier topic of that name"

@@ -211,6 +211,17 @@ def test_a_log_whose_topic_id_was_lost_is_adopted() -> None:
     assert broker.manager.get(ORDERS).topic_id == TOPIC_ID
 
 
+def test_a_log_of_which_nothing_was_flushed_and_whose_topic_id_was_lost_may_be_another_topics() -> None:
+    broker = Broker()
+    append(broker.log())
+    broker.disk.kill()
+    broker.disk.remove("/data/orders-0/partition.metadata")
+    broker.start()
+    assert broker.log().log_end_offset == 0
+    assert [name.endswith("-stray") for name in directories(broker)] == [False, True]
+    assert broker.report.having("warning orders-0: a crash took the file that names its topic")
+
+
 def test_a_log_that_cannot_be_created_says_so() -> None:
     broker = Broker()
     broker.disk.failing_creates.add("orders")
