@@ -35,6 +35,7 @@ class ClusterFaults:
         self.happened: dict[str, int] = {}
         self.is_over = False
         self.min_insync_replicas = 1
+        self._removes_voters = False
         self.recreator: Recreator | None = None
         self.broken: list[SimulatedBroker] = []
         """Those that stay broken when the others are mended."""
@@ -126,6 +127,8 @@ class ClusterFaults:
         broker = self.victim(random)
         if broker is None or self.claims.would_lose(broker.node_id):
             return
+        if broker.node_id in self.cluster.voter_ids and self._removes_voters:
+            return  # the removal may come late: without both, nobody could be a majority
         if disks.may_be_wiped(self.cluster, broker):
             self._wipe(broker)
             disks.wipe_all(self.cluster, broker)
@@ -259,12 +262,10 @@ class ClusterFaults:
         return None if controller is None else controller.server.node.quorum.driver.core.replica.voters
 
     def remove_voter(self, random: Random) -> None:
-        """Removes a voter; one whose disk was lost, if there is one: without two voters there may be no majority."""
         voters = self._voters()
-        if voters is not None and len(voters) > 1:
-            keys = [voter.key for voter in voters]
-            lost = [key for key in keys if key.directory_id != self.cluster.directory_ids[key.node_id]]
-            key = random.choice(lost or keys)
+        if voters is not None and len(voters) > 1 and disks.are_whole(self.cluster, voters):
+            self._removes_voters = True
+            key = random.choice(list(voters)).key
             self.tell("faults", "voter {} is to be removed", key.node_id)
             request = RemoveRaftVoterRequest(
                 cluster_id=CLUSTER_ID, voter_id=key.node_id, voter_directory_id=key.directory_id

@@ -43,9 +43,14 @@ def may_be_wiped(cluster: SimulatedCluster, broker: SimulatedBroker) -> bool:
     return (
         len(voters) >= 3
         and replica.high_watermark > replica.history.last_offset
-        and all(key.directory_id == cluster.directory_ids[key.node_id] for key in voters.keys)
+        and are_whole(cluster, voters)
         and all(each.is_running and voters_known_to(each)[:1] == [voters] for each in voting)
     )
+
+
+def are_whole(cluster: SimulatedCluster, voters: VoterSet) -> bool:
+    """Returns whether all of them have the disks that vote."""
+    return all(key.directory_id == cluster.directory_ids[key.node_id] for key in voters.keys)
 
 
 def voters_known_to(broker: SimulatedBroker) -> list[VoterSet]:
