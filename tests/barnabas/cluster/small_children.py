@@ -37,9 +37,9 @@ def run_child(node_id: int, channel: Channel) -> int:
     if behaviour == "orphans":
         leave_an_orphan(os.getppid())
     say("started", node_id, os.getpid(), sockets())
-    channel.send(READY)
-    channel.send(IN_SYNC)
-    try:
+    try:  # from here on it may be told to stop
+        channel.send(READY)
+        channel.send(IN_SYNC)
         return serve(node_id, channel, leaves=behaviour != "stubborn")
     finally:
         say("stopped", node_id)
