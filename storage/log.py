@@ -195,7 +195,7 @@ class Log(ReadableLog):
         self.check_available()
         batches = check_leaders_batches(data, self.log_end_offset)
         interval_bytes = self.config.index_interval_bytes
-        last_offset, max_timestamp = batches[-1][1].last_offset, max(header.max_timestamp for _, header, _ in batches)
+        last_offset, max_timestamp = batches[-1][1].last_offset, max([header.max_timestamp for _, header, _ in batches])
         start = position = taken = 0
         try:
             segment = self.segments.active
@@ -219,12 +219,13 @@ class Log(ReadableLog):
             return
         segment.append_all(data, batches, interval_bytes)
         self.log_end_offset = batches[-1][1].next_offset
+        epochs = self.leader_epochs
         for batch, header, base_offset in batches:
             if header.producer_id >= 0:
                 self._replay(batch, header, base_offset)
-            if header.partition_leader_epoch != self.leader_epochs.latest:
-                self.leader_epochs.assign(header.partition_leader_epoch, base_offset)
-        self._appended(batches[0][2], self.leader_epochs.latest)
+            if header.partition_leader_epoch != epochs.latest:
+                epochs.assign(header.partition_leader_epoch, base_offset)
+        self._appended(batches[0][2], epochs.latest)
 
     def _refuse_size(self, size: int) -> NoReturn:
         raise RecordListTooLarge(f"{size} bytes of batches where segment.bytes is {self.config.segment_bytes}")
