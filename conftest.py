@@ -1,4 +1,4 @@
-"""For every test: processes that a test starts hear the signals that they are sent.
+"""For every test: processes that a test starts hear the signals that they are sent, and two workers share the work.
 
 A signal that is ignored stays ignored in every child: a shell ignores SIGINT in what it puts in the background, `nohup`
 ignores SIGHUP, and a broker that a test starts would never hear them. A handler is not inherited. So pytest handles
@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+ON_THEIR_OWN = "tests/simulation/"
+"""Tests that share no fixture. Any worker may take the next of them; those of other files stay together."""
 KEY = "ignored_signals"
 IGNORED_BY_PYTHON = {signal.SIGPIPE, getattr(signal, "SIGXFSZ", signal.SIGPIPE)}  # subprocess restores these itself
 
@@ -33,3 +35,20 @@ def pytest_configure_node(node: Any) -> None:
 
 def do_nothing(_number: int, _frame: object) -> None:
     pass
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keeps the tests of a file on one worker, as `--dist loadfile` does, but spreads the simulations.
+
+    A thousand simulated minutes in one file would keep one worker busy while the other has nothing left to do. Files
+    with many tests are begun first, so that simulations fill the gaps at the end."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class BalancedScheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return nodeid if nodeid.startswith(ON_THEIR_OWN) else super()._split_scope(nodeid)
+
+    return BalancedScheduling(config, log)
