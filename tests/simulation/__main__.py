@@ -8,15 +8,15 @@ python -m tests.simulation cluster 7  # many brokers
 import sys
 import time
 
+from tests.simulation.cluster.plan import plan_of
 from tests.simulation.cluster.scenario import ManyBrokers
-from tests.simulation.cluster.settings import drawn
 from tests.simulation.scenarios.one_broker import OneBroker, Settings, short
 
 
 def chosen(arguments: list[str]) -> OneBroker | ManyBrokers:
     if arguments[:1] == ["cluster"]:
         seed = int(arguments[1])
-        return ManyBrokers(seed, drawn(seed))
+        return ManyBrokers(plan_of(seed))
     seed = int(arguments[0]) if arguments else 1
     seconds = int(arguments[1]) if len(arguments) > 1 else 600
     return OneBroker(seed, Settings() if seconds >= 600 else short(seed, seconds))

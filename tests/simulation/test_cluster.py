@@ -5,8 +5,9 @@ import os
 
 import pytest
 
+from tests.simulation.cluster.plan import plan_of
 from tests.simulation.cluster.scenario import ManyBrokers
-from tests.simulation.cluster.settings import KINDS, Settings, drawn
+from tests.simulation.cluster.settings import KINDS, Settings
 from tests.simulation.seeds import replayable, run_seeds, told_under_two_hash_seeds
 
 SEEDS = int(os.environ.get("SIM_SEEDS", "300"))
@@ -14,7 +15,7 @@ SHARDS = 30
 
 
 def run(seed: int, settings: Settings | None = None) -> ManyBrokers:
-    scenario = ManyBrokers(seed, settings or drawn(seed))
+    scenario = ManyBrokers(plan_of(seed, settings))
     with replayable(seed, scenario.world.trace):
         return scenario.run()
 

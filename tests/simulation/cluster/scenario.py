@@ -38,12 +38,12 @@ from tests.simulation.cluster.faults.cluster_faults import ClusterFaults
 from tests.simulation.cluster.faults.recreation import Recreator
 from tests.simulation.cluster.liveness import Liveness
 from tests.simulation.cluster.oracle import ClusterOracle
+from tests.simulation.cluster.plan import Plan
 from tests.simulation.cluster.replicas.claims import Claims, DataOracle
 from tests.simulation.cluster.replicas.watcher import ReplicaWatcher, listening
 from tests.simulation.cluster.routing import ClusterClient
 from tests.simulation.cluster.settings import Settings
 from tests.simulation.scenarios.cluster import SimulatedCluster
-from tests.simulation.scenarios.faults import draw_plan
 from tests.simulation.scheduler import MS
 from tests.simulation.world import World
 
@@ -127,9 +127,10 @@ class Messenger(ClusterClient):
 
 
 class ManyBrokers:
-    def __init__(self, seed: int, settings: Settings) -> None:
-        self.settings = settings
-        self.world = world = World(seed)
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.settings = settings = plan.settings
+        self.world = world = World(plan.seed)
         self.scheduler = world.scheduler
         self.cluster = SimulatedCluster(world, settings.brokers, settings.properties, voters=settings.voters)
         self._given: set[int] = set()
@@ -220,14 +221,6 @@ class ManyBrokers:
             client.start()
 
     def expect_faults(self) -> None:
-        settings, messenger = self.settings, Messenger(self.place, "messenger")
+        messenger = Messenger(self.place, "messenger")
         messenger.start()
-        kinds = settings.kinds
-        plan = draw_plan(
-            self.world.random("faults", "plan"),
-            kinds,
-            count=settings.faults if kinds else 0,
-            between_ms=(settings.calm_ms, settings.calm_ms + settings.faults_ms),
-        )
-        last_ms = settings.calm_ms + settings.faults_ms
-        self.faults.expect([fault for fault in plan if fault.at_ms < last_ms], messenger.ask)
+        self.faults.expect(self.plan.faults, messenger.ask)

@@ -1,6 +1,6 @@
 """What goes wrong in a cluster, in bursts, and how it is mended: all of it, or a majority.
 
-A fault chooses whom it hits when it happens; in half of the cases that is the controller.
+A fault chooses whom it hits when it happens, unless its plan says so; in half of the cases that is the controller.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,16 +11,17 @@ from barnabas.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRa
 from barnabas.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsResponse
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from barnabas.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from barnabas.protocol.types import TopicPartition
 from barnabas.replication.quorum.voters import VoterSet
 from tests.simulation.cluster.faults import disks
 from tests.simulation.cluster.faults.moving import reassignment
 from tests.simulation.cluster.faults.recreation import Recreator
 from tests.simulation.cluster.oracle import ClusterOracle
+from tests.simulation.cluster.plan import PlannedFault
 from tests.simulation.cluster.replicas.watcher import ReplicaWatcher
 from tests.simulation.net.streams import End
 from tests.simulation.scenarios.brokers import CLUSTER_ID, SimulatedBroker
 from tests.simulation.scenarios.cluster import CONTROLLER_PORT, SimulatedCluster
-from tests.simulation.scenarios.faults import Fault
 from tests.simulation.scheduler import MS
 from tests.simulation.world import World
 
@@ -40,19 +41,22 @@ class ClusterFaults:
         self.broken: list[SimulatedBroker] = []
         """Those that stay broken when the others are mended."""
         self._ask: Callable[[object, type], None] = lambda request, response_class: None
+        self._hits = ""
+        """Whom the fault hits that happens now, if its plan says so."""
 
-    def expect(self, plan: Sequence[Fault], ask: Callable[[object, type], None]) -> None:
+    def expect(self, faults: Sequence[PlannedFault], ask: Callable[[object, type], None]) -> None:
         """Lets the faults of a plan happen, each with randomness of its own. `ask` sends a request to some broker."""
         self._ask = ask
-        for number, fault in enumerate(plan):
-            random = self.world.random(f"fault {number}", fault.kind)
-            self.world.scheduler.at(fault.at_ms * MS, random, self._happen, fault.kind, random)
+        for fault in faults:
+            random = self.world.random(f"fault {fault.number}", fault.kind)
+            self.world.scheduler.at(fault.at_ms * MS, random, self._happen, fault, random)
 
-    def _happen(self, kind: str, random: Random) -> None:
+    def _happen(self, fault: PlannedFault, random: Random) -> None:
         if not self.is_over:
-            self.happened[kind] = self.happened.get(kind, 0) + 1
+            self.happened[fault.kind] = self.happened.get(fault.kind, 0) + 1
             self.oracle.disturbances += 1
-            HOW[kind](self, random)
+            self._hits = fault.hits
+            HOW[fault.kind](self, random)
 
     def later(self, delay_ms: float, random: Random, callback: Callable[[], None]) -> None:
         scheduler = self.world.scheduler
@@ -68,10 +72,33 @@ class ClusterFaults:
         return [broker for broker in self.cluster.brokers if broker.is_running]
 
     def victim(self, random: Random) -> SimulatedBroker | None:
+        """Returns whom a fault hits; None if there is nobody who could be."""
+        if self._hits:
+            return self._named(self._hits, random)
         controller = self.cluster.controller
         if controller is not None and random.random() < 0.5:
             return controller
         return random.choice(self.running) if self.running else None
+
+    def _named(self, who: str, random: Random) -> SimulatedBroker | None:
+        role, _, partition = who.partition(" of ")
+        if partition:
+            leaders, others = self._replicas_of(partition)
+            candidates = leaders if role == "leader" else others
+        elif role == "controller":
+            candidates = [self.cluster.controller] if self.cluster.controller else []
+        else:
+            candidates = [self.cluster[int(role.removeprefix("broker "))]]
+        candidates = [broker for broker in candidates if broker.is_running]
+        return random.choice(candidates) if candidates else None
+
+    def _replicas_of(self, name: str) -> tuple[list[SimulatedBroker], list[SimulatedBroker]]:
+        """Returns who leads a partition now, and its other replicas."""
+        topic, _, index = name.rpartition("-")
+        described = self.claims.known(TopicPartition(topic, int(index)))
+        replicas = [self.cluster[node_id] for node_id in described.replicas]
+        leaders = [broker for broker in replicas if broker.node_id == described.leader]
+        return leaders, [broker for broker in replicas if broker not in leaders]
 
     # ---- processes
 

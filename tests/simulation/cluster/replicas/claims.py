@@ -121,8 +121,9 @@ class Claims:
     def oracle_of(self, partition: TopicPartition) -> DataOracle | None:
         return self._offsets if partition.topic == "__consumer_offsets" else self.by_partition.get(partition)
 
-    def replicas_of(self, partition: TopicPartition) -> tuple[int, ...]:
-        return self._known[partition].replicas
+    def known(self, partition: TopicPartition) -> PartitionImage:
+        """Returns what the metadata said last."""
+        return self._known[partition]
 
     # ---- disks
 
@@ -159,7 +160,7 @@ class Claims:
         if (oracle := self.oracle_of(partition)) is None:
             return
         oracle.suspend()
-        if len(self.replicas_of(partition)) == 1:
+        if len(self._known[partition].replicas) == 1:
             self._resume(oracle)
 
     def all_is_mended(self) -> None:

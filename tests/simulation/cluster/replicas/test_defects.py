@@ -10,6 +10,7 @@ from barnabas.broker.replicas.follower import FollowerPartition
 from barnabas.protocol.errors import ErrorCode
 from barnabas.replication.controller.partitions import alter_partition_control, circumstances
 from barnabas.replication.isr import InSyncReplicas
+from tests.simulation.cluster.plan import plan_of
 from tests.simulation.cluster.scenario import ManyBrokers
 from tests.simulation.cluster.settings import Settings
 
@@ -51,7 +52,7 @@ DEFECTS = {
 
 def run_some(kinds: tuple[str, ...]) -> None:
     for seed in range(SEEDS):
-        ManyBrokers(seed, SETTINGS._replace(kinds=kinds)).run()
+        ManyBrokers(plan_of(seed, SETTINGS._replace(kinds=kinds))).run()
 
 
 @pytest.mark.parametrize("what", DEFECTS)
