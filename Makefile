@@ -17,6 +17,7 @@ COMPAT_ARGS ?=
 # Of the compatibility tests, those that `make test` repeats against three brokers; `make compat` repeats all.
 EVERYDAY_ON_A_CLUSTER := test_cluster.py cluster/test_cluster_tools.py test_consumers.py groups/test_groups.py
 SCENARIO ?= requests
+SEEDS ?= 5000
 # An editable install by path: the import hook of the other kind costs a sixth of the broker's start.
 PIP_INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat
 
@@ -29,7 +30,7 @@ PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 python3.11 pyth
 PACKAGES := base broker pipelines protocol replication storage
 SOURCES := $(shell find barnabas $(PACKAGES) -name '*.py')
 
-.PHONY: help setup run test lint format fuzz bench bench-quick profile demo compat docs clean
+.PHONY: help setup run test lint format fuzz simulate shrink bench bench-quick profile demo compat docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -56,6 +57,12 @@ format: $(VENV)/dev.stamp ## let ruff rewrite what it can
 
 fuzz: $(VENV)/dev.stamp ## the decoders on FUZZ_EXAMPLES generated inputs (millions, by default)
 	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(PY) -m pytest -m fuzz -n 2 --timeout 0 tests $(PYTEST_ARGS)
+
+simulate: $(VENV)/dev.stamp ## SEEDS simulated clusters (5000) on all cores; goes on where it was stopped
+	@$(PY) -m tests.simulation many $(SEEDS)
+
+shrink: $(VENV)/dev.stamp ## the least that makes a simulated cluster fail: SEED=17, or PLAN=file
+	@$(PY) -m tests.simulation shrink $(or $(SEED),$(PLAN),$(error name a seed or a plan: make shrink SEED=17))
 
 compat: setup ## every client, tool and comparison, against one broker, three, and Apache Kafka: docs/compatibility.md
 	$(PY) -m compat_tests $(COMPAT_ARGS)

@@ -1,29 +1,50 @@
-"""Runs the scenario with one broker, or the one with many, tells its story, and says how fast the world was.
+"""Runs simulations by hand.
 
-python -m tests.simulation 7          # the seed
-python -m tests.simulation 7 60       # for so many simulated seconds, 600 unless told otherwise
-python -m tests.simulation cluster 7  # many brokers
+    python -m tests.simulation one 7             # one broker: tells the story of seed 7, and how fast the world was
+    python -m tests.simulation one 7 --seconds 60
+    python -m tests.simulation cluster 7         # many brokers
+    python -m tests.simulation plan 7            # what goes wrong in seed 7, as a file that can be edited
+    python -m tests.simulation shrink 7          # the same, with as little as makes it fail
+    python -m tests.simulation many 5000         # seeds 0 to 4999, on all cores; goes on where it was stopped
+
+Where a seed of many brokers is asked for, the file of a plan does as well.
 """
 
+import argparse
 import sys
 import time
+from pathlib import Path
 
-from tests.simulation.cluster.plan import plan_of
+from tests.simulation.cluster.many import ROOT, Total, results_file, run_many
+from tests.simulation.cluster.plan import Plan, plan_of, read_plan
+from tests.simulation.cluster.runs import why_it_fails
 from tests.simulation.cluster.scenario import ManyBrokers
+from tests.simulation.cluster.shrinking import shrink
 from tests.simulation.scenarios.one_broker import OneBroker, Settings, short
 
-
-def chosen(arguments: list[str]) -> OneBroker | ManyBrokers:
-    if arguments[:1] == ["cluster"]:
-        seed = int(arguments[1])
-        return ManyBrokers(plan_of(seed))
-    seed = int(arguments[0]) if arguments else 1
-    seconds = int(arguments[1]) if len(arguments) > 1 else 600
-    return OneBroker(seed, Settings() if seconds >= 600 else short(seed, seconds))
+RESULTS = ROOT / ".cache" / "simulation"
+TEST = "tests/simulation/test_cluster.py"
+TOLD_EVERY_S = 10.0
 
 
-def main() -> None:
-    scenario = chosen(sys.argv[1:])
+def plan_named(text: str) -> Plan:
+    """Returns the plan of a seed, or of a file."""
+    try:
+        return plan_of(int(text)) if text.isdigit() else read_plan(Path(text))
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def one(options: argparse.Namespace) -> int:
+    seconds = options.seconds
+    return tell_story(OneBroker(options.seed, Settings() if seconds >= 600 else short(options.seed, seconds)))
+
+
+def cluster(options: argparse.Namespace) -> int:
+    return tell_story(ManyBrokers(options.plan))
+
+
+def tell_story(scenario: OneBroker | ManyBrokers) -> int:
     started = time.process_time()
     try:
         scenario.run()
@@ -39,7 +60,74 @@ def main() -> None:
             f" {scenario.scheduler.events} events, {records} records acknowledged",
             file=sys.stderr,
         )
+    return 0
+
+
+def write_plan(options: argparse.Namespace) -> int:
+    print(options.plan.text(), end="")
+    return 0
+
+
+def write_smallest(options: argparse.Namespace) -> int:
+    try:
+        smallest = shrink(options.plan, why_it_fails, lambda line: print(line, file=sys.stderr, flush=True))
+    except ValueError as error:
+        print(f"{error}: there is nothing to make smaller", file=sys.stderr)
+        return 1
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    path = RESULTS / f"plan-{smallest.seed}.json"
+    path.write_text(smallest.text())
+    print(smallest.text(), end="")
+    print(f"replay it with: SIM_PLAN={path.relative_to(ROOT)} python -m pytest {TEST}", file=sys.stderr)
+    return 0
+
+
+def many(options: argparse.Namespace) -> int:
+    path, told_at = results_file(RESULTS), 0.0
+
+    def tell(total: Total) -> None:
+        nonlocal told_at
+        now = time.monotonic()
+        if now - told_at >= TOLD_EVERY_S or total.seeds == options.seeds:
+            told_at = now
+            print(f"of {options.seeds:,}: {total}", file=sys.stderr, flush=True)
+
+    total = run_many(range(options.seeds), path, tell, options.processes)
+    for outcome in total.failed:
+        print(
+            f"seed {outcome.seed}: {outcome.failure}\n  replay it with: SIM_SEED={outcome.seed} python -m pytest {TEST}"
+        )
+    if total.seeds < options.seeds:
+        print(f"stopped; `make simulate SEEDS={options.seeds}` goes on with what is left", file=sys.stderr)
+    print(total)
+    return 1 if total.failed else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.simulation", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    single = commands.add_parser("one", help="one broker: its story")
+    single.add_argument("seed", type=int)
+    single.add_argument("--seconds", type=int, default=600, help="simulated ones (default: %(default)s)")
+    single.set_defaults(run=one)
+    for name, run, text in (
+        ("cluster", cluster, "many brokers: their story"),
+        ("plan", write_plan, "what goes wrong in a seed, as a file that can be edited"),
+        ("shrink", write_smallest, "the same, with as little as makes it fail"),
+    ):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("plan", type=plan_named, metavar="SEED|FILE")
+        command.set_defaults(run=run)
+    lots = commands.add_parser("many", help="many seeds of many brokers")
+    lots.add_argument("seeds", type=int)
+    lots.add_argument("--processes", type=int, help="default: one for each core")
+    lots.set_defaults(run=many)
+    options = parser.parse_args()
+    code: int = options.run(options)
+    return code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,6 +1,7 @@
 """Runs a simulation for its share of the seeds. A failure says how to replay it: `SIM_SEED=<seed>` runs that one alone.
 
-`SIM_TRACE=<file>` writes the whole story of a run that failed; its last lines are part of the message.
+Where a seed is a plan, `SIM_PLAN=<file>` runs an edited one. `SIM_TRACE=<file>` writes the whole story of a run that
+failed; its last lines are part of the message.
 """
 
 import gc
@@ -63,18 +64,24 @@ def collected_by_hand() -> Iterator[None]:
 
 
 @contextmanager
-def replayable(seed: int, trace: Story | None = None) -> Iterator[None]:
-    """Lets a failure say how to replay it."""
+def replayable(seed: int, trace: Story | None = None, plan: Path | None = None) -> Iterator[None]:
+    """Lets a failure say how to replay it: by its seed, or by the file that its plan is from."""
     try:
         yield
     except Exception as error:
         reason = str(error) if isinstance(error, AssertionError) else repr(error)
-        raise SimulationFailed("\n".join([reason, *_story(trace), how_to_replay(seed)])) from error
+        raise SimulationFailed("\n".join([reason, *_story(trace), how_to_replay(seed, plan)])) from error
 
 
-def how_to_replay(seed: int) -> str:
+def how_to_replay(seed: int, plan: Path | None = None) -> str:
     test = os.environ.get("PYTEST_CURRENT_TEST", "tests/simulation").partition("::")[0]
-    return f"replay it with: SIM_SEED={seed} python -m pytest {test}"
+    what = f"SIM_SEED={seed}" if plan is None else f"SIM_PLAN={_from_root(plan)}"
+    return f"replay it with: {what} python -m pytest {test}"
+
+
+def _from_root(path: Path) -> Path:
+    path = path.resolve()
+    return path.relative_to(_ROOT) if path.is_relative_to(_ROOT) else path
 
 
 def _story(trace: Story | None) -> list[str]:

@@ -2,27 +2,42 @@
 goes wrong, and afterwards all is well again."""
 
 import os
+from pathlib import Path
 
 import pytest
 
-from tests.simulation.cluster.plan import plan_of
+from tests.simulation.cluster.plan import Plan, plan_of, read_plan
 from tests.simulation.cluster.scenario import ManyBrokers
 from tests.simulation.cluster.settings import KINDS, Settings
 from tests.simulation.seeds import replayable, run_seeds, told_under_two_hash_seeds
 
 SEEDS = int(os.environ.get("SIM_SEEDS", "300"))
 SHARDS = 30
+KEPT = Path(__file__).parent / "cluster" / "plans"
+PLANS = [Path(os.environ["SIM_PLAN"])] if "SIM_PLAN" in os.environ else sorted(KEPT.glob("*.json"))
+"""Runs that are made each time: what went wrong elsewhere, or once went wrong here."""
 
 
 def run(seed: int, settings: Settings | None = None) -> ManyBrokers:
-    scenario = ManyBrokers(plan_of(seed, settings))
-    with replayable(seed, scenario.world.trace):
+    return run_plan(plan_of(seed, settings))
+
+
+def run_plan(plan: Plan, path: Path | None = None) -> ManyBrokers:
+    scenario = ManyBrokers(plan)
+    with replayable(plan.seed, scenario.world.trace, path):
         return scenario.run()
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_a_cluster_keeps_what_it_promised_and_recovers(shard: int) -> None:
     run_seeds(run, SEEDS, shard=shard, shards=SHARDS)
+
+
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+def test_a_plan_that_is_kept_goes_well(path: Path) -> None:
+    plan = read_plan(path)
+    scenario = run_plan(plan, path)
+    assert sum(scenario.faults.happened.values()) == len(plan.faults)
 
 
 def test_without_faults_there_is_one_controller_and_nobody_is_fenced() -> None:

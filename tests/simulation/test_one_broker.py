@@ -46,7 +46,7 @@ def test_a_seed_gives_the_same_story_byte_for_byte() -> None:
 
 
 def test_the_order_of_sets_changes_nothing() -> None:
-    stories = told_under_two_hash_seeds("5", "30")
+    stories = told_under_two_hash_seeds("one", "5", "--seconds", "30")
     assert stories[0] == stories[1]
     assert b"broker-1: is ready" in stories[0]
 
