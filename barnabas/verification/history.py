@@ -1,0 +1,89 @@
+"""A history as a file: one JSON object a line, `event` and the fields of that event.
+
+docs/verify.md describes the format for other programs that write it.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, get_args, get_type_hints
+
+from barnabas.verification import events
+from barnabas.verification.events import BadHistory, Event
+
+NAMES: dict[type, str] = {
+    events.Begin: "begin",
+    events.Sent: "sent",
+    events.Acknowledged: "acknowledged",
+    events.Failed: "failed",
+    events.Consumer: "consumer",
+    events.Assigned: "assigned",
+    events.Polled: "polled",
+    events.Commit: "commit",
+    events.Committed: "committed",
+    events.Asked: "asked",
+    events.Told: "told",
+    events.Bounds: "bounds",
+    events.Ended: "ended",
+    events.Command: "command",
+    events.ClientError: "error",
+}
+CLASSES: dict[str, Callable[..., Event]] = {name: kind for kind, name in NAMES.items()}
+
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def line_of(event: Event) -> str:
+    return _encode({"event": NAMES[type(event)], **event._asdict()})
+
+
+def read_events(lines: Iterable[str]) -> Iterator[Event]:
+    """Yields the events. Raises BadHistory, with the number of the line, for one that is none."""
+    for number, line in enumerate(lines, 1):
+        try:
+            yield _event_of(line)
+        except (ValueError, TypeError, KeyError) as error:
+            raise BadHistory(f"line {number}: {_reason(error)}") from None
+
+
+def _event_of(line: str) -> Event:
+    fields = json.loads(line)
+    if not isinstance(fields, dict):
+        raise ValueError("it must be a JSON object")
+    name = fields.pop("event", None)
+    if name not in CLASSES:
+        raise ValueError(f"the event must be one of {', '.join(CLASSES)}")
+    event = CLASSES[name](**fields)
+    for value, allowed in zip(event, _ALLOWED[name]):
+        if type(value) not in allowed:
+            raise ValueError(f"in the event {name} a field has the wrong type: {value!r}")
+    if name == "polled":
+        _check_records(event)
+    return event
+
+
+def _check_records(event: Any) -> None:
+    for record in event.records:
+        if type(record) is not list or list(map(type, record)) != [int, int, int]:
+            raise ValueError(f"a record must be [offset, producer, sequence] and is {record!r}")
+    if any(type(offset) is not int for offset in event.corrupt):
+        raise ValueError("corrupt must be a list of offsets")
+
+
+def _allowed_types(kind: type) -> tuple[tuple[type, ...], ...]:
+    """Returns what each field may be in JSON: a tuple or a sequence is a list there."""
+    hints = get_type_hints(kind)
+    return tuple(
+        get_args(hint) if type(None) in get_args(hint) else (hint,) if isinstance(hint, type) else (list, tuple)
+        for hint in hints.values()
+    )
+
+
+_ALLOWED = {name: _allowed_types(kind) for kind, name in NAMES.items()}
+
+
+def _reason(error: Exception) -> str:
+    text = str(error)
+    if isinstance(error, json.JSONDecodeError):
+        return "it is no JSON"
+    return text.split(".__new__() ")[-1]

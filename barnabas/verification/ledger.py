@@ -1,0 +1,140 @@
+"""What is known of every record and every offset, in a few integers each: a history may have millions of them."""
+
+from array import array
+from collections.abc import Iterator
+
+from barnabas.verification.events import BadHistory
+
+PAGE_BITS = 12
+PAGE_OFFSETS = 1 << PAGE_BITS
+EMPTY = -(1 << 62)
+SEQUENCE_BITS = 40
+
+# What became of a send: the offset that was acknowledged, or one of these.
+PENDING, UNKNOWN, REFUSED, ACKNOWLEDGED_SOMEWHERE = -1, -2, -3, -4
+NEVER = -1
+
+# Who has read a record, and what was said about it.
+SEEN, READ_BACK_SEEN, REPEATED = 1, 2, 4
+
+
+def record_id(producer: int, sequence: int) -> int:
+    return producer << SEQUENCE_BITS | sequence
+
+
+def producer_and_sequence(identity: int) -> tuple[int, int]:
+    return identity >> SEQUENCE_BITS, identity & ((1 << SEQUENCE_BITS) - 1)
+
+
+class SentRecords:
+    """The records of one producer, by their sequence."""
+
+    def __init__(self, producer: int) -> None:
+        self.producer = producer
+        self.partitions = array("i")
+        self.sent_ms = array("q")
+        self.answered_ms = array("q")
+        self.outcomes = array("q")
+        """The offset that was acknowledged, or what else became of the send."""
+        self.found_at = array("q")
+        """The first offset at which anybody read it, or NEVER."""
+        self.flags = bytearray()
+
+    def __len__(self) -> int:
+        return len(self.partitions)
+
+    def add(self, sequence: int, partition: int, time_ms: int) -> None:
+        if sequence != len(self.partitions):
+            raise BadHistory(
+                f"producer {self.producer} sent {sequence} after {len(self) - 1}: a producer numbers its records from 0 on"
+            )
+        self.partitions.append(partition)
+        self.sent_ms.append(time_ms)
+        self.answered_ms.append(NEVER)
+        self.outcomes.append(PENDING)
+        self.found_at.append(NEVER)
+        self.flags.append(0)
+
+    def answer(self, sequence: int, outcome: int, time_ms: int) -> None:
+        if not 0 <= sequence < len(self):
+            raise BadHistory(f"record {sequence} of producer {self.producer} was answered and never sent")
+        if self.outcomes[sequence] != PENDING:
+            raise BadHistory(f"record {sequence} of producer {self.producer} was answered twice")
+        self.outcomes[sequence] = outcome
+        self.answered_ms[sequence] = time_ms
+
+
+class Pages:
+    """The record at each offset of a partition as it was first told. Offsets may begin anywhere and have gaps."""
+
+    def __init__(self) -> None:
+        self._pages: dict[int, array[int]] = {}
+
+    def page(self, number: int) -> "array[int]":
+        if (page := self._pages.get(number)) is None:
+            page = self._pages[number] = array("q", [EMPTY]) * PAGE_OFFSETS
+        return page
+
+    def at(self, offset: int) -> int:
+        page = self._pages.get(offset >> PAGE_BITS)
+        return EMPTY if page is None else page[offset & (PAGE_OFFSETS - 1)]
+
+    def put(self, offset: int, identity: int) -> None:
+        self.page(offset >> PAGE_BITS)[offset & (PAGE_OFFSETS - 1)] = identity
+
+    def between(self, first: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yields the offsets from `first` up to `end` that hold something, and what."""
+        for number in sorted(self._pages):
+            base = number << PAGE_BITS
+            for offset in range(max(first, base), min(end, base + PAGE_OFFSETS)):
+                if (identity := self._pages[number][offset - base]) != EMPTY:
+                    yield offset, identity
+
+
+class PartitionLedger:
+    """What is known of one partition."""
+
+    def __init__(self, index: int, first_offset: int) -> None:
+        self.index = index
+        self.first_offset = first_offset
+        self.pages = Pages()
+        self.highest_read = -1
+        self.start: int | None = None
+        self.end: int | None = None
+        self.read_back_to: int | None = None
+        """How far a reading back came, the one that came farthest; None if there was none."""
+
+    def is_excused(self, offset: int) -> bool:
+        """Returns whether retention may have deleted the offset."""
+        return self.start is not None and offset < self.start
+
+
+class Ledger:
+    """All partitions and all records of a history."""
+
+    def __init__(self) -> None:
+        self.partitions: list[PartitionLedger] = []
+        self.producers: dict[int, SentRecords] = {}
+
+    def partition(self, index: int) -> PartitionLedger:
+        if not 0 <= index < len(self.partitions):
+            raise BadHistory(f"the topic has no partition {index}: it has {len(self.partitions)}")
+        return self.partitions[index]
+
+    def sent_by(self, producer: int) -> SentRecords:
+        if (records := self.producers.get(producer)) is None:
+            raise BadHistory(f"producer {producer} has sent nothing yet")
+        return records
+
+    def find(self, identity: int) -> tuple[SentRecords, int] | None:
+        """Returns the records of the producer and the place of this one among them; None if it was never sent."""
+        producer, sequence = producer_and_sequence(identity)
+        records = self.producers.get(producer)
+        return None if records is None or sequence >= len(records) else (records, sequence)
+
+    def was_read(self, partition: PartitionLedger, offset: int, identity: int) -> bool:
+        """Returns whether a reader, and not only an acknowledgement, told of this record at this offset."""
+        if identity < 0:
+            return True
+        known = self.find(identity)
+        return known is None or known[0].found_at[known[1]] == offset or bool(known[0].flags[known[1]] & REPEATED)
