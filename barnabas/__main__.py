@@ -1,7 +1,8 @@
 """`barnabas`: finds the command, runs it, and turns what went wrong into one line and an exit code.
 
-0: done. 1: it could not be done. 2: the command line makes no sense. 130: interrupted. A command's module, and what it
-imports, loads only when that command runs. An exception that is not ours to explain ends in a traceback: it is a bug.
+0: done. 1: it could not be done. 2: the command line makes no sense. 130: interrupted. Only
+`verify` has 1 for what it found and 2 for what it could not do. A command's module, and what it imports, loads only when
+that command runs. An exception that is not ours to explain ends in a traceback: it is a bug.
 """
 
 import time
@@ -22,6 +23,7 @@ COMMANDS = {
     "consume": "print the records of a topic",
     "groups": "list and describe consumer groups, show their lag, reset their offsets, delete them",
     "configs": "describe and alter the configuration of topics and brokers",
+    "verify": "check that a cluster keeps what it acknowledges: a load, a history, a verdict",
     "pipeline": "run Spark jobs on topics: archive, restore, mirror, roll up, tabulate, audit",
     "log": "show what is in segments and the other files of a data directory",
 }
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        return _complain(f"barnabas: {_explained(error)}", 1)
+        return _complain(f"barnabas: {_explained(error)}", error.exit_code if isinstance(error, Failure) else 1)
 
 
 def _find(words: list[str]) -> tuple[Command | None, list[str]]:

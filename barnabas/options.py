@@ -16,7 +16,9 @@ class UsageError(Exception):
 
 
 class Failure(Exception):
-    """What the user asked for cannot be done, for a reason they can mend: one line, exit code 1."""
+    """What the user asked for cannot be done, for a reason they can mend: one line, and an exit code."""
+
+    exit_code = 1
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)

@@ -11,7 +11,7 @@ ENVIRONMENT_VARIABLE = "BARNABAS_BOOTSTRAP_SERVERS"
 DEFAULT_BOOTSTRAP_SERVERS = "127.0.0.1:9092"
 
 
-def _seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:
@@ -21,20 +21,25 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+BOOTSTRAP_SERVERS = Option(
+    "-b --bootstrap-servers",
+    f"where the cluster is (default ${ENVIRONMENT_VARIABLE}, or {DEFAULT_BOOTSTRAP_SERVERS})",
+    "HOST:PORT,...",
+    parse_addresses,
+)
 CLUSTER_OPTIONS = (
-    Option(
-        "-b --bootstrap-servers",
-        f"where the cluster is (default ${ENVIRONMENT_VARIABLE}, or {DEFAULT_BOOTSTRAP_SERVERS})",
-        "HOST:PORT,...",
-        parse_addresses,
-    ),
-    Option("--timeout", "how long to wait for an answer (default 10 s)", "SECONDS", _seconds, 10.0),
+    BOOTSTRAP_SERVERS,
+    Option("--timeout", "how long to wait for an answer (default 10 s)", "SECONDS", parse_seconds, 10.0),
     Option("--json", "JSON instead of text"),
 )
 
 
 def connect(arguments: Arguments) -> Client:
-    return Client(arguments.bootstrap_servers or _addresses_of_environment(), arguments.timeout)
+    return Client(bootstrap_addresses(arguments), arguments.timeout)
+
+
+def bootstrap_addresses(arguments: Arguments) -> list[Address]:
+    return arguments.bootstrap_servers or _addresses_of_environment()
 
 
 def _addresses_of_environment() -> list[Address]:

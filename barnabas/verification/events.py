@@ -69,7 +69,8 @@ class Assigned(NamedTuple):
     time_ms: int
     consumer: str
     partition: int
-    position: int
+    position: int | None
+    """None if the consumer may begin anywhere."""
 
 
 class Polled(NamedTuple):

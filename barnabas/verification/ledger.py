@@ -46,7 +46,8 @@ class SentRecords:
     def add(self, sequence: int, partition: int, time_ms: int) -> None:
         if sequence != len(self.partitions):
             raise BadHistory(
-                f"producer {self.producer} sent {sequence} after {len(self) - 1}: a producer numbers its records from 0 on"
+                f"producer {self.producer} sent record {sequence} where {len(self)} was next: "
+                "each producer numbers its records from 0 on"
             )
         self.partitions.append(partition)
         self.sent_ms.append(time_ms)

@@ -28,8 +28,12 @@ class PollOrder:
         self._gaps: list[Gap] = []
 
     def assigned(self, event: Assigned) -> None:
-        self._next[event.consumer, event.partition] = event.position
-        self._has_polled.discard((event.consumer, event.partition))
+        key = event.consumer, event.partition
+        self._has_polled.discard(key)
+        if event.position is None:
+            self._next.pop(key, None)
+        else:
+            self._next[key] = event.position
 
     def polled(self, event: Polled) -> None:
         if not event.records:

@@ -1,0 +1,88 @@
+"""The topic of a run: one of its own, or one that the user names; and where its partitions begin and end."""
+
+import time
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from barnabas.verification.recording.settings import CannotVerify, Settings
+
+ANSWER_S_MAX = 10
+TRY_AGAIN_S = 0.1
+
+
+class Topic:
+    """A topic that is ready to be written to."""
+
+    def __init__(self, settings: Settings, name: str, partitions: int) -> None:
+        self._settings = settings
+        self.name = name
+        self.partitions = partitions
+
+    def bounds(self, client: Any, partition: int) -> tuple[int, int] | None:
+        """Returns the first offset and the one after the last, or None if no broker says so in time."""
+        deadline = time.monotonic() + self._settings.timeout_s
+        while time.monotonic() < deadline:
+            try:
+                found = client.get_watermark_offsets(TopicPartition(self.name, partition), timeout=ANSWER_S_MAX)
+            except KafkaException:
+                time.sleep(TRY_AGAIN_S)
+                continue
+            if found is not None:
+                start, end = found
+                return start, end
+        return None
+
+
+def prepare(settings: Settings, run: str) -> Topic:
+    """Creates the topic, or looks at the one that the user named."""
+    try:
+        admin = AdminClient(settings.client_properties())
+        known = admin.list_topics(timeout=min(settings.timeout_s, ANSWER_S_MAX)).topics
+        if settings.topic.name is None:
+            name = f"barnabas-verify-{run}"
+            _create(admin, settings, name)
+            return Topic(settings, name, settings.topic.partitions)
+        if settings.topic.name not in known:
+            raise CannotVerify(f"there is no topic {settings.topic.name}", "leave out --topic, and one is created")
+        _require_that_nothing_is_compacted(admin, settings.topic.name)
+        return Topic(settings, settings.topic.name, len(known[settings.topic.name].partitions))
+    except KafkaException as error:
+        raise CannotVerify(_explained(error, settings)) from None
+
+
+def _explained(error: KafkaException, settings: Settings) -> str:
+    about = error.args[0]
+    if about.name() in ("_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_RESOLVE"):
+        return f"no broker answers at {settings.bootstrap_servers}"
+    return f"{about.str()} ({about.name()})"
+
+
+def _create(admin: Any, settings: Settings, name: str) -> None:
+    replicas = -1 if settings.topic.replication_factor is None else settings.topic.replication_factor
+    created = admin.create_topics([NewTopic(name, settings.topic.partitions, replicas)])
+    created[name].result(settings.timeout_s)
+
+
+def _require_that_nothing_is_compacted(admin: Any, name: str) -> None:
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    configs = admin.describe_configs([resource])[resource].result(ANSWER_S_MAX)
+    if "compact" in configs["cleanup.policy"].value:
+        raise CannotVerify(
+            f"topic {name} has cleanup.policy={configs['cleanup.policy'].value}",
+            "what compaction removes looks like a loss: choose another topic",
+        )
+
+
+def remove(settings: Settings, topic: Topic, groups: list[str]) -> None:
+    """Deletes what the run has created, as far as the cluster answers."""
+    admin = AdminClient(settings.client_properties())
+    requests = [*admin.delete_consumer_groups(groups).values()] if groups else []
+    if settings.topic.name is None and not settings.topic.is_kept:
+        requests += admin.delete_topics([topic.name]).values()
+    for request in requests:
+        try:
+            request.result(ANSWER_S_MAX)
+        except (KafkaException, TimeoutError):
+            pass
