@@ -5,6 +5,7 @@ docs/verify.md describes the format for other programs that write it.
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any, get_args, get_type_hints
 
 from barnabas.verification import events
@@ -51,7 +52,7 @@ def _event_of(line: str) -> Event:
     if not isinstance(fields, dict):
         raise ValueError("it must be a JSON object")
     name = fields.pop("event", None)
-    if name not in CLASSES:
+    if not isinstance(name, str) or name not in CLASSES:
         raise ValueError(f"the event must be one of {', '.join(CLASSES)}")
     event = CLASSES[name](**fields)
     for value, allowed in zip(event, _ALLOWED[name]):
@@ -63,9 +64,12 @@ def _event_of(line: str) -> Event:
 
 
 def _check_records(event: Any) -> None:
-    for record in event.records:
-        if type(record) is not list or list(map(type, record)) != [int, int, int]:
-            raise ValueError(f"a record must be [offset, producer, sequence] and is {record!r}")
+    if not set(map(type, event.records)) <= {list} or not set(map(len, event.records)) <= {3}:
+        wrong = next(record for record in event.records if type(record) is not list or len(record) != 3)
+        raise ValueError(f"a record must be [offset, producer, sequence] and is {wrong!r}")
+    if not set(map(type, chain.from_iterable(event.records))) <= {int}:
+        wrong = next(record for record in event.records if list(map(type, record)) != [int, int, int])
+        raise ValueError(f"a record must be [offset, producer, sequence] and is {wrong!r}")
     if any(type(offset) is not int for offset in event.corrupt):
         raise ValueError("corrupt must be a list of offsets")
 

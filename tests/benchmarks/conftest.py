@@ -9,8 +9,8 @@ import pytest
 from benchmarks import generator
 from benchmarks.bench import Bench
 from benchmarks.systems import Barnabas
-from tests.benchmarks import lies
-from tests.benchmarks.lying_proxy import Lie, LyingProxy
+from tests.lying import lies
+from tests.lying.proxy import Lie, LyingProxy
 
 
 @pytest.fixture(scope="session")

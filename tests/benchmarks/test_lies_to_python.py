@@ -12,8 +12,8 @@ from benchmarks.generator import Outcome
 from benchmarks.scenario import Case
 from benchmarks.scenarios import python_clients
 from benchmarks.systems import Barnabas, Failed
-from tests.benchmarks import lies
-from tests.benchmarks.lying_proxy import Lie
+from tests.lying import lies
+from tests.lying.proxy import Lie
 
 RECORDS = 10
 CLIENTS = list(python_load.CLIENTS)

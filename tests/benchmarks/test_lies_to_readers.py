@@ -7,8 +7,8 @@ import pytest
 
 from benchmarks.bench import Bench
 from benchmarks.systems import Failed
-from tests.benchmarks import lies
-from tests.benchmarks.lying_proxy import Lie
+from tests.lying import lies
+from tests.lying.proxy import Lie
 
 REQUESTS = 10
 SHORT: dict[str, Any] = {"silence_ms": 300, "coordinator_ms": 300}

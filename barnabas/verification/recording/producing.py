@@ -99,4 +99,5 @@ class ProducerWorker:
             self._tape.record(Acknowledged(now_ms(), self._number, sequence, offset))
 
     def _note_error(self, error: Any) -> None:
-        self._tape.record(ClientError(now_ms(), f"producer-{self._number}", error.name()))
+        if not self._is_closed:
+            self._tape.record(ClientError(now_ms(), f"producer-{self._number}", error.name()))

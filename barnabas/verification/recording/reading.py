@@ -129,6 +129,7 @@ class Member:
             client.subscribe([reading.topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
             while not reading.is_over.is_set():
                 self._poll(client)
+            self._ask(client, [each.partition for each in client.assignment()])
         finally:
             client.close()
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from crc32c import crc32c
 
-from tests.benchmarks.lying_proxy import (
+from tests.lying.proxy import (
+    API_VERSIONS,
     FETCH,
     FIND_COORDINATOR,
     OFFSET_COMMIT,
@@ -22,6 +23,7 @@ from tests.benchmarks.lying_proxy import (
 )
 
 NOT_COORDINATOR, TOPIC_AUTHORIZATION_FAILED = 16, 29
+FETCH_VERSION_MIN = 4
 RECORD_AT = 61 + 8  # where the value of a batch's first record begins, if it has 64 to 8,191 bytes and no key
 
 
@@ -98,6 +100,12 @@ def exchanged(batches: list[bytes]) -> list[bytes]:
     return [batches[0], second[:8] + third[8:], third[:8] + second[8:], *batches[3:]]
 
 
+def the_second_in_place_of_the_third(batches: list[bytes]) -> list[bytes]:
+    if len(batches) < 3:
+        return batches
+    return [*batches[:2], batches[2][:8] + batches[1][8:], *batches[3:]]
+
+
 def altered(batches: list[bytes]) -> list[bytes]:
     return [*batches[:1], *(batch[:-5] + b"\0" + batch[-4:] for batch in batches[1:2]), *batches[2:]]
 
@@ -109,6 +117,19 @@ def altered_with_a_right_crc(batches: list[bytes]) -> list[bytes]:
 def nothing(batches: list[bytes]) -> list[bytes]:
     """Under a high watermark that says otherwise."""
     return []
+
+
+def without_newer_fetches(lie: Lie) -> Lie:
+    """Speaks of no version of Fetch above 11, which `with_records` understands, whatever the client could use."""
+
+    def older(exchange: Exchange) -> bytes:
+        if exchange.api_key != API_VERSIONS:
+            return lie(exchange)
+        reply = exchange.forward(exchange.request)
+        versions_at = reply.find(struct.pack(">hh", FETCH, FETCH_VERSION_MIN)) + 4
+        return reply[:versions_at] + struct.pack(">h", 11) + reply[versions_at + 2 :]
+
+    return older
 
 
 def the_first_and_then_nothing(exchange: Exchange) -> bytes:
