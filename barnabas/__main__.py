@@ -1,8 +1,8 @@
 """`barnabas`: finds the command, runs it, and turns what went wrong into one line and an exit code.
 
-0: done. 1: it could not be done. 2: the command line makes no sense. 130: interrupted. Only
-`verify` has 1 for what it found and 2 for what it could not do. A command's module, and what it imports, loads only when
-that command runs. An exception that is not ours to explain ends in a traceback: it is a bug.
+0: done. 1: it could not be done. 2: the command line makes no sense. 130: interrupted. Only `verify` says 1 for what it
+has found, and 2 if it could not look. A command's module, and what it imports, loads only when that command runs. An
+exception that is not ours to explain ends in a traceback: it is a bug.
 """
 
 import time

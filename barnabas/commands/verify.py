@@ -16,8 +16,8 @@ RECORD_BYTES_MIN = 24
 
 
 def verify(arguments: Arguments) -> int:
-    settings = _settings(arguments)
     try:
+        settings = _settings(arguments)
         verdict = _record(settings, arguments.history) if arguments.replay is None else _replay(arguments.replay)
         return _report(verdict, arguments.json)
     except BrokenPipeError:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from barnabas.output import human_duration, iso_time, plural
-from barnabas.verification.events import FOREIGN, MEMBER, READER
+from barnabas.verification.events import FOREIGN, MEMBER, READ_BACK, READER
 from barnabas.verification.findings import Finding, Kind
 from barnabas.verification.judge import Verdict
 
@@ -14,17 +14,18 @@ EXAMPLES_SHOWN = 3
 def sentences(verdict: Verdict) -> Iterator[str]:
     """Yields the lines of the verdict: what was checked, how much, and what was found."""
     yield from _checked(verdict)
+    yield from _circumstances(verdict)
     yield ""
-    findings = verdict.findings
+    counts = verdict.findings.counts
     for kind in Kind:
-        if kind in findings.counts and kind not in verdict.warnings:
-            yield from _anomaly(
-                f"{plural(findings.counts[kind], 'anomaly').replace('anomalys', 'anomalies')}", kind, verdict
-            )
+        if kind in counts and kind not in verdict.warnings:
+            yield f"{counts[kind]:,} {kind.slug}: {kind.meaning}."
+            yield from _examples(kind, verdict)
     for kind in Kind:
-        if kind in findings.counts and kind in verdict.warnings:
-            yield from _anomaly(plural(findings.counts[kind], "warning"), kind, verdict)
-            yield "  The producers were not idempotent: when they retry, this may happen."
+        if kind in counts and kind in verdict.warnings:
+            yield f"A warning, {counts[kind]:,} {kind.slug}: {kind.meaning}."
+            yield from _examples(kind, verdict)
+            yield "  The producers were not idempotent: this may happen when they retry."
     yield _conclusion(verdict)
 
 
@@ -33,41 +34,42 @@ def _checked(verdict: Verdict) -> Iterator[str]:
     partitions = plural(len(begin.first_offsets), "partition")
     seconds = human_duration((verdict.ended_ms - begin.time_ms) / 1000)
     yield f"Topic {begin.topic} ({partitions}) was written and read for {seconds}."
-    how = "an idempotent" if begin.idempotent else "a non-idempotent"
-    unknown = f", {counts.unknown:,} may be stored or not" if counts.unknown else ""
+    how = "idempotent" if begin.idempotent else "non-idempotent"
     refused = f", {counts.refused:,} refused" if counts.refused else ""
+    unknown = f", {counts.unknown:,} that may be stored or not" if counts.unknown else ""
     yield (
-        f"{plural(counts.sent, 'record')} were sent by {how} producer with acks={begin.acks}: "
+        f"{_records(counts.sent)} sent by {how} producers with acks={begin.acks}: "
         f"{counts.acknowledged:,} acknowledged{refused}{unknown}."
     )
-    members, readers = verdict.roles.get(MEMBER, 0), verdict.roles.get(READER, 0)
-    yield (
-        f"{plural(counts.read, 'record')} were read, by {plural(readers, 'reader')}, {plural(members, 'member')} of "
-        f"{plural(verdict.groups, 'group')} with {plural(counts.commits, 'commit')}, and when everything was read back."
-    )
-    yield from _circumstances(verdict)
+    readers, members = plural(verdict.roles.get(READER, 0), "reader"), plural(verdict.roles.get(MEMBER, 0), "member")
+    groups, commits = plural(verdict.groups, "group"), plural(counts.commits, "commit")
+    back = ", and when all was read back" if verdict.roles.get(READ_BACK) else ""
+    yield f"{_records(counts.read)} read by {readers}, by {members} of {groups} with {commits}{back}."
+
+
+def _records(count: int, what: str = "record") -> str:
+    return f"{plural(count, what)} {'was' if count == 1 else 'were'}"
 
 
 def _circumstances(verdict: Verdict) -> Iterator[str]:
     for command in verdict.commands:
         outcome = "succeeded" if command.status == 0 else f"failed with exit code {command.status}"
         yield f"After phase {command.phase}, at {_clock(command.time_ms)}, the command {outcome}: {command.command}"
-    if verdict.counts.foreign and verdict.begin.shared:
-        yield f"{plural(verdict.counts.foreign, 'record')} of others were in the topic; they were not judged."
+    if (foreign := verdict.counts.foreign) and verdict.begin.shared:
+        was = "was in the topic; it was" if foreign == 1 else "were in the topic; they were"
+        yield f"{plural(foreign, 'record')} of others {was} not judged."
     for partition, start in verdict.log_starts.items():
         yield f"Partition {partition} now begins at offset {start}: what was before it is not judged."
-    if verdict.counts.excused:
-        yield f"{plural(verdict.counts.excused, 'acknowledged record')} were before that, and are excused."
+    if excused := verdict.counts.excused:
+        yield f"{_records(excused, 'acknowledged record')} before that, and {'is' if excused == 1 else 'are'} excused."
     if verdict.errors:
         most = sorted(verdict.errors.items(), key=lambda item: -item[1])[:EXAMPLES_SHOWN]
         said = "; ".join(f"{text} ({count:,})" for text, count in most)
         yield f"The clients met {plural(sum(verdict.errors.values()), 'error')} and went on: {said}."
 
 
-def _anomaly(count: str, kind: Kind, verdict: Verdict) -> Iterator[str]:
-    yield f"{count}, {kind.slug}: {kind.meaning}."
-    examples = verdict.findings.examples[kind]
-    for finding in examples[:EXAMPLES_SHOWN]:
+def _examples(kind: Kind, verdict: Verdict) -> Iterator[str]:
+    for finding in verdict.findings.examples[kind][:EXAMPLES_SHOWN]:
         yield f"  {sentence(finding)}"
     if (more := verdict.findings.counts[kind] - EXAMPLES_SHOWN) > 0:
         yield f"  … and {more:,} more"
@@ -97,13 +99,15 @@ def _clock(time_ms: int) -> str:
 
 
 def _conclusion(verdict: Verdict) -> str:
-    anomalies = sum(count for kind, count in verdict.findings.counts.items() if kind not in verdict.warnings)
-    if anomalies:
+    if verdict.anomalies:
         kinds = ", ".join(kind.slug for kind in Kind if kind in verdict.anomalies)
         return f"The cluster broke its promises: {kinds}."
+    nothing = "Nothing else was found" if verdict.findings.counts else "Nothing was found"
     if not verdict.counts.acknowledged:
-        return "Nothing was found, but nothing was acknowledged either: this says little."
-    return "Nothing was found: every acknowledged record is there once, in order, unaltered, and every reader found it."
+        return f"{nothing}, but nothing was acknowledged either: this says little."
+    if verdict.findings.counts:
+        return f"{nothing}: every acknowledged record is there, unaltered, and every reader found it."
+    return f"{nothing}: every acknowledged record is there once, in order, unaltered, and every reader found it."
 
 
 def evidence(verdict: Verdict) -> dict[str, Any]:

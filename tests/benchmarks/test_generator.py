@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, TopicPartition
 from benchmarks.bench import Bench
 from benchmarks.generator import loading
 from benchmarks.systems import Failed
-from tests.lying import lies
 from tests.benchmarks.conftest import LyingBroker
+from tests.lying import lies
 from tests.lying.proxy import PRODUCE, Exchange, Lie
 
 INDEX_INTERVAL_BYTES = 4096

@@ -11,8 +11,8 @@ from benchmarks.results import Run
 from benchmarks.runner import Plan, take_session
 from benchmarks.scenario import Case, Figures, Scenario, more
 from benchmarks.systems import Barnabas, Failed
-from tests.lying import lies
 from tests.benchmarks.conftest import liar
+from tests.lying import lies
 from tests.lying.proxy import PRODUCE, Exchange, Lie
 
 REQUESTS = 10
