@@ -21,6 +21,11 @@ def sentences(verdict: Verdict) -> Iterator[str]:
         if kind in counts and kind not in verdict.warnings:
             yield f"{counts[kind]:,} {kind.slug}: {kind.meaning}."
             yield from _examples(kind, verdict)
+    if verdict.begin.acks != "all" and (Kind.LOST in counts or Kind.UNSEEN in counts):
+        yield (
+            f"With acks={verdict.begin.acks} a record is acknowledged before other replicas have it, "
+            "and can be lost with its leader."
+        )
     for kind in Kind:
         if kind in counts and kind in verdict.warnings:
             yield f"A warning, {counts[kind]:,} {kind.slug}: {kind.meaning}."
@@ -101,7 +106,7 @@ def _clock(time_ms: int) -> str:
 def _conclusion(verdict: Verdict) -> str:
     if verdict.anomalies:
         kinds = ", ".join(kind.slug for kind in Kind if kind in verdict.anomalies)
-        return f"The cluster broke its promises: {kinds}."
+        return f"Anomalies were found: {kinds}."
     nothing = "Nothing else was found" if verdict.findings.counts else "Nothing was found"
     if not verdict.counts.acknowledged:
         return f"{nothing}, but nothing was acknowledged either: this says little."

@@ -155,9 +155,9 @@ class Member:
         except KafkaException as error:
             errors = dict.fromkeys(found, error.args[0])
         for partition in found:
-            error = errors.get(partition)
+            refusal = errors.get(partition)
             # One that failed may have been stored by an earlier attempt of the client's.
-            stored, said = (True, None) if error is None else (None, error.name())
+            stored, said = (True, None) if refusal is None else (None, refusal.name())
             tape.record(events.Committed(now_ms(), self.name, partition, stored, said))
 
     def _assigned(self, client: Any, partitions: list[Any]) -> None:

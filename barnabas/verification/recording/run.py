@@ -7,6 +7,7 @@ something moves. Who still waits when nothing has moved for the timeout is stuck
 import subprocess
 import threading
 import time
+from functools import partial
 from secrets import token_hex
 from typing import Any, TextIO
 
@@ -123,7 +124,7 @@ class Run:
             for number in range(self._settings.load.producers)
         ]
         return [
-            self._workers.start(f"producer-{number}", lambda worker=worker: worker.run(content, self._load_is_over))
+            self._workers.start(f"producer-{number}", partial(worker.run, content, self._load_is_over))
             for number, worker in enumerate(workers)
         ]
 

@@ -39,22 +39,30 @@ def test_a_verdict_with_anomalies() -> None:
         "1 lost-write: acknowledged, and not in the partition although later records are.",
         "  partition 0, offset 1, record 1 of producer 0 (sent 00:00:00.001Z, acknowledged 00:00:00.002Z): "
         "nobody has read it; offset 2 was read",
-        "The cluster broke its promises: lost-write.",
+        "Anomalies were found: lost-write.",
     ]
 
 
 def test_of_many_findings_the_first_are_shown() -> None:
     shown = lines([begin(), sent(*range(9)), acknowledged({n: n for n in range(9)}), read_back()])
     assert shown[4] == "9 unseen: acknowledged, and not at the end of the partition where it belongs."
-    assert shown[8:] == ["  … and 6 more", "The cluster broke its promises: unseen."]
+    assert shown[8:] == ["  … and 6 more", "Anomalies were found: unseen."]
 
 
-def test_warnings_are_no_broken_promise() -> None:
+def test_warnings_are_no_anomalies() -> None:
     shown = lines([begin(idempotent=False), sent(0), acknowledged({0: 0}), read_back((0, 0), (1, 0))])
     assert shown[1] == "1 record was sent by non-idempotent producers with acks=all: 1 acknowledged."
     assert shown[4] == "A warning, 1 duplicate: one record at two offsets."
     assert shown[6] == "  The producers were not idempotent: this may happen when they retry."
     assert shown[-1].startswith("Nothing else was found")
+
+
+def test_what_acks_1_does_not_promise_is_told() -> None:
+    verdict = judge(flat([begin(), THREE, read_back((0, 0), (2, 2))]))
+    with_acks_1 = verdict._replace(begin=verdict.begin._replace(acks="1"))
+    assert "With acks=1 a record is acknowledged before other replicas have it, and can be lost with its leader." in [
+        *sentences(with_acks_1)
+    ]
 
 
 def test_circumstances_are_told() -> None:
