@@ -9,7 +9,7 @@ import threading
 import time
 from functools import partial
 from secrets import token_hex
-from typing import Any, TextIO
+from typing import TextIO
 
 from confluent_kafka import KafkaException
 
@@ -43,8 +43,10 @@ def record(settings: Settings, history: TextIO | None) -> Verdict:
         raise CannotVerify(f"{error.args[0].str()} ({error.args[0].name()})") from None
     finally:
         progress.end()
-        run.stop()
-        remove(settings, topic, run.groups)
+        try:
+            run.stop()
+        finally:
+            remove(settings, topic, run.groups)
     return run.tape.verdict()
 
 
@@ -76,7 +78,7 @@ class Run:
         for producer in producers:
             producer.join()
         self._workers.check()
-        ends = self._ends(reading)
+        ends = {index: end for index, (_, end) in self._bounds(reading).items()}
         names = {reader.name: reader.positions for reader in readers} | groups
         self._wait_for(names, ends)
         reading_back = self._read_back(reading, ends)
@@ -91,16 +93,10 @@ class Run:
         self._workers.join()
 
     def _begin(self, run_id: str) -> list[int]:
-        client = Reading(self._topic.name, [], Content(run_id, 0), self._settings, self.tape).client(
-            "bounds", f"{self._topic.name}-bounds"
-        )
-        try:
-            found = [self._topic.bounds(client, index) for index in range(self._topic.partitions)]
-        finally:
-            client.close()
-        first_offsets = [bounds[1] for bounds in found if bounds is not None]
-        if len(first_offsets) < self._topic.partitions:
+        found = self._bounds(Reading(self._topic.name, [], Content(run_id, 0), self._settings, self.tape))
+        if len(found) < self._topic.partitions:
             raise CannotVerify(f"no broker says where the partitions of topic {self._topic.name} end", "are all up?")
+        first_offsets = [found[index][1] for index in range(self._topic.partitions)]
         sending = self._settings.sending
         is_shared = self._settings.topic.name is not None
         self.tape.record(
@@ -162,14 +158,13 @@ class Run:
 
     # ---- the end
 
-    def _ends(self, reading: Reading) -> dict[int, int]:
-        """Returns where the partitions end, those of which a broker says so."""
+    def _bounds(self, reading: Reading) -> dict[int, tuple[int, int]]:
+        """Returns where partitions begin and end, those of which a broker says so."""
         client = reading.client("bounds", f"{self._topic.name}-bounds")
         try:
-            found = {index: self._topic.bounds(client, index) for index in range(self._topic.partitions)}
+            return self._topic.bounds(client)
         finally:
             client.close()
-        return {index: bounds[1] for index, bounds in found.items() if bounds is not None}
 
     def _wait_for(self, names: dict[str, dict[int, int]], ends: dict[int, int]) -> None:
         """Waits until all have read everything, or until nobody has come farther for the timeout."""
@@ -198,14 +193,10 @@ class Run:
 
     def _note_bounds(self, reading: Reading, ends: dict[int, int]) -> None:
         """Notes where partitions begin now, after all has been read: retention may have moved it meanwhile."""
-        client: Any = reading.client("bounds", f"{self._topic.name}-bounds")
-        try:
-            for index in range(self._topic.partitions):
-                found = self._topic.bounds(client, index) if index in ends else None
-                start, end = (None, None) if found is None else (found[0], ends[index])
-                self.tape.record(events.Bounds(now_ms(), index, start, end))
-        finally:
-            client.close()
+        found = self._bounds(reading) if ends else {}
+        for index in range(self._topic.partitions):
+            start, end = (found[index][0], ends[index]) if index in found and index in ends else (None, None)
+            self.tape.record(events.Bounds(now_ms(), index, start, end))
 
     def _note_endings(self, names: dict[str, dict[int, int]], ends: dict[int, int]) -> None:
         for name, positions in names.items():

@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from barnabas.verification.recording.settings import CannotVerify, Settings
@@ -20,19 +20,22 @@ class Topic:
         self.name = name
         self.partitions = partitions
 
-    def bounds(self, client: Any, partition: int) -> tuple[int, int] | None:
-        """Returns the first offset and the one after the last, or None if no broker says so in time."""
+    def bounds(self, client: Any) -> dict[int, tuple[int, int]]:
+        """Returns the first offset and the one after the last of each partition of which a broker says so in time."""
         deadline = time.monotonic() + self._settings.timeout_s
-        while time.monotonic() < deadline:
-            try:
-                found = client.get_watermark_offsets(TopicPartition(self.name, partition), timeout=ANSWER_S_MAX)
-            except KafkaException:
-                time.sleep(TRY_AGAIN_S)
-                continue
-            if found is not None:
-                start, end = found
-                return start, end
-        return None
+        found: dict[int, tuple[int, int]] = {}
+        while len(found) < self.partitions and (left := deadline - time.monotonic()) > 0:
+            for index in set(range(self.partitions)) - set(found):
+                try:
+                    answer = client.get_watermark_offsets(
+                        TopicPartition(self.name, index), timeout=min(left, ANSWER_S_MAX)
+                    )
+                except KafkaException:
+                    time.sleep(TRY_AGAIN_S)
+                    break
+                if answer is not None:
+                    found[index] = answer
+        return found
 
 
 def prepare(settings: Settings, run: str) -> Topic:
@@ -62,7 +65,12 @@ def _explained(error: KafkaException, settings: Settings) -> str:
 def _create(admin: Any, settings: Settings, name: str) -> None:
     replicas = -1 if settings.topic.replication_factor is None else settings.topic.replication_factor
     created = admin.create_topics([NewTopic(name, settings.topic.partitions, replicas)])
-    created[name].result(settings.timeout_s)
+    try:
+        created[name].result(settings.timeout_s)
+    except KafkaException as error:
+        # Nobody else has this name: an earlier attempt of the client's was answered to nobody.
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
 
 
 def _require_that_nothing_is_compacted(admin: Any, name: str) -> None:
@@ -81,8 +89,9 @@ def remove(settings: Settings, topic: Topic, groups: list[str]) -> None:
     requests = [*admin.delete_consumer_groups(groups).values()] if groups else []
     if settings.topic.name is None and not settings.topic.is_kept:
         requests += admin.delete_topics([topic.name]).values()
+    deadline = time.monotonic() + min(settings.timeout_s, ANSWER_S_MAX)
     for request in requests:
         try:
-            request.result(ANSWER_S_MAX)
+            request.result(max(deadline - time.monotonic(), 0))
         except (KafkaException, TimeoutError):
             pass

@@ -119,6 +119,16 @@ def test_a_cluster_of_which_one_broker_is_killed_passes(tmp_path: Path, capfd: p
     assert re.search(r"After phase 1, at \S+, the command succeeded: echo", captured.out)
 
 
+def test_a_broker_that_does_not_come_back_is_stuck(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    evidence = tmp_path / "verdict.json"
+    with Broker() as broker:
+        at_the_command = AtTheCommand(tmp_path, broker.stop)
+        words = [*SMALL.split(), "--timeout", "3", "--json", str(evidence), "--between", at_the_command.command]
+        assert main(["verify", "-b", broker.bootstrap_servers, *words]) == 1
+    assert set(json.loads(evidence.read_text())["anomalies"]) == {"stuck-send", "stuck-read"}
+    assert "no broker said where it begins and ends" in capfd.readouterr().out
+
+
 def test_a_command_that_fails_is_no_anomaly(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
     assert verify(broker, f"{SMALL} --between false") == 0
     captured = capsys.readouterr()
