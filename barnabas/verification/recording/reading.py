@@ -1,6 +1,8 @@
 """Consumers: readers of all partitions, and members of a group that commit as they go."""
 
 import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer as Client
@@ -13,6 +15,7 @@ from barnabas.verification.recording.tape import Tape, now_ms
 
 RECORDS_AT_ONCE = 500
 POLL_S = 0.1
+ANSWER_S_MAX = 10
 
 
 class Reading:
@@ -28,15 +31,16 @@ class Reading:
 
     def client(self, name: str, group: str) -> Any:
         """Returns a client that notes its errors under this name and commits only when it is told to."""
+        return consumer_client(self.settings, name, group, self._note)
 
-        def note(error: Any) -> None:
-            self.tape.record(events.ClientError(now_ms(), name, error.name()))
+    def _note(self, name: str, error: Any) -> None:
+        self.tape.record(events.ClientError(now_ms(), name, error.name()))
 
-        properties = self.settings.client_properties(
-            group_id=group, auto_offset_reset="earliest", check_crcs=True, client_id=name
-        )
-        own = {"enable.auto.commit": False, "enable.partition.eof": True, "group.id": group, "error_cb": note}
-        return Client(properties | own)
+
+def consumer_client(settings: Settings, name: str, group: str, note: Callable[[str, Any], None]) -> Any:
+    properties = settings.client_properties(auto_offset_reset="earliest", check_crcs=True, client_id=name)
+    own = {"enable.auto.commit": False, "enable.partition.eof": True, "group.id": group}
+    return Client(properties | own | {"error_cb": partial(note, name)})
 
 
 class Notes:
@@ -182,7 +186,7 @@ class Member:
         try:
             answers = client.committed(
                 [TopicPartition(self._reading.topic, partition) for partition in partitions],
-                timeout=self._reading.settings.timeout_s,
+                timeout=min(self._reading.settings.timeout_s, ANSWER_S_MAX),
             )
         except KafkaException as error:
             tape.record(events.ClientError(now_ms(), self.name, error.args[0].name()))

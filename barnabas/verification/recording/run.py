@@ -19,7 +19,7 @@ from barnabas.verification.content import Content
 from barnabas.verification.judge import Verdict
 from barnabas.verification.recording.producing import ProducerWorker
 from barnabas.verification.recording.progress import ProgressLine
-from barnabas.verification.recording.reading import Member, Reader, Reading
+from barnabas.verification.recording.reading import Member, Reader, Reading, consumer_client
 from barnabas.verification.recording.settings import CannotVerify, Settings
 from barnabas.verification.recording.tape import Tape, now_ms
 from barnabas.verification.recording.topic import Topic, prepare, remove
@@ -78,11 +78,11 @@ class Run:
         for producer in producers:
             producer.join()
         self._workers.check()
-        ends = {index: end for index, (_, end) in self._bounds(reading).items()}
+        ends = {index: end for index, (_, end) in self._bounds().items()}
         names = {reader.name: reader.positions for reader in readers} | groups
         self._wait_for(names, ends)
         reading_back = self._read_back(reading, ends)
-        self._note_bounds(reading, ends)
+        self._note_bounds(ends)
         self._note_endings(names | reading_back, ends)
 
     def stop(self) -> None:
@@ -93,7 +93,7 @@ class Run:
         self._workers.join()
 
     def _begin(self, run_id: str) -> list[int]:
-        found = self._bounds(Reading(self._topic.name, [], Content(run_id, 0), self._settings, self.tape))
+        found = self._bounds()
         if len(found) < self._topic.partitions:
             raise CannotVerify(f"no broker says where the partitions of topic {self._topic.name} end", "are all up?")
         first_offsets = [found[index][1] for index in range(self._topic.partitions)]
@@ -158,9 +158,10 @@ class Run:
 
     # ---- the end
 
-    def _bounds(self, reading: Reading) -> dict[int, tuple[int, int]]:
-        """Returns where partitions begin and end, those of which a broker says so."""
-        client = reading.client("bounds", f"{self._topic.name}-bounds")
+    def _bounds(self) -> dict[int, tuple[int, int]]:
+        """Returns where partitions begin and end, those of which a broker says so. Errors on the way are no event: the
+        history may not have begun."""
+        client = consumer_client(self._settings, "bounds", f"{self._topic.name}-bounds", lambda name, error: None)
         try:
             return self._topic.bounds(client)
         finally:
@@ -191,9 +192,9 @@ class Run:
         self._workers.join()
         return names
 
-    def _note_bounds(self, reading: Reading, ends: dict[int, int]) -> None:
+    def _note_bounds(self, ends: dict[int, int]) -> None:
         """Notes where partitions begin now, after all has been read: retention may have moved it meanwhile."""
-        found = self._bounds(reading) if ends else {}
+        found = self._bounds() if ends else {}
         for index in range(self._topic.partitions):
             start, end = (found[index][0], ends[index]) if index in found and index in ends else (None, None)
             self.tape.record(events.Bounds(now_ms(), index, start, end))
