@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from barnabas.commands.cluster_options import BOOTSTRAP_SERVERS, bootstrap_addresses, parse_seconds
 from barnabas.options import Arguments, Command, Option, UsageError, key_value, one_of, positive_number, whole_number
+from barnabas.verification.content import RECORD_BYTES_MIN
 from barnabas.verification.recording.settings import CannotVerify, Load, Sending, Settings, TopicChoice
 
 if TYPE_CHECKING:
     from barnabas.verification.judge import Verdict
-
-RECORD_BYTES_MIN = 24
 
 
 def verify(arguments: Arguments) -> int:

@@ -106,10 +106,11 @@ class Judge:
     def see(self, event: Event) -> None:
         """Takes the next event. Raises BadHistory if it cannot follow those before it."""
         kind = type(event)
-        if (self._begin is None) != (kind is events.Begin):
+        if (self._begin is None) is not (kind is events.Begin):
             raise BadHistory("the first event, and only the first, must be begin")
         self._see[kind](event)
-        self._time_ms = max(self._time_ms, event.time_ms)
+        if event.time_ms > self._time_ms:
+            self._time_ms = event.time_ms
 
     def _began(self, event: events.Begin) -> None:
         self._begin = event

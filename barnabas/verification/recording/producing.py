@@ -15,12 +15,10 @@ from barnabas.verification.recording.tape import Tape, now_ms
 SENT_AT_ONCE_MAX = 500
 POLL_S_MAX = 0.05
 
-# After these nothing is stored. After any other error, a timeout above all, a record may be there or not.
+# After these nothing is stored. After any other error a record may be there or not: a timeout says nothing, and that a
+# topic is unknown may be said of a record that waits to be sent a second time.
 DEFINITE = frozenset(
     (
-        KafkaError._QUEUE_FULL,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError._UNKNOWN_TOPIC,
         KafkaError.MSG_SIZE_TOO_LARGE,
         KafkaError.RECORD_LIST_TOO_LARGE,
         KafkaError.INVALID_RECORD,

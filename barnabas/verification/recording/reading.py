@@ -95,7 +95,6 @@ class Reader:
         self.name = name
         self._role = role
         self._reading = reading
-        self.is_over = threading.Event()
         self.positions: dict[int, int] = {}
 
     def run(self) -> None:
@@ -108,7 +107,7 @@ class Reader:
             client.assign(
                 [TopicPartition(reading.topic, index, offset) for index, offset in enumerate(reading.first_offsets)]
             )
-            while not (self.is_over.is_set() or reading.is_over.is_set()):
+            while not reading.is_over.is_set():
                 for message in client.consume(RECORDS_AT_ONCE, POLL_S):
                     notes.add(message)
                 notes.write()

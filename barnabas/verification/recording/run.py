@@ -179,8 +179,7 @@ class Run:
 
     def _read_back(self, reading: Reading, ends: dict[int, int]) -> dict[str, dict[int, int]]:
         """Reads everything again from the beginning. The others have stopped, so that nothing hides behind them."""
-        reading.is_over.set()
-        self._workers.join()
+        self._stop_reading(reading)
         reading.is_over.clear()
         self._progress.step("reading everything back")
         readers = [Reader(f"read-back-{number}", events.READ_BACK, reading) for number in range(1, READ_BACKS + 1)]
@@ -188,9 +187,13 @@ class Run:
             self._workers.start(reader.name, reader.run)
         names = {reader.name: reader.positions for reader in readers}
         self._wait_for(names, ends)
+        self._stop_reading(reading)
+        return names
+
+    def _stop_reading(self, reading: Reading) -> None:
         reading.is_over.set()
         self._workers.join()
-        return names
+        self._workers.check()
 
     def _note_bounds(self, ends: dict[int, int]) -> None:
         """Notes where partitions begin now, after all has been read: retention may have moved it meanwhile."""

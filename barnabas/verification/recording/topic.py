@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from barnabas.verification.recording.settings import CannotVerify, Settings
 
 ANSWER_S_MAX = 10
+ATTEMPT_S_MAX = 2
 TRY_AGAIN_S = 0.1
 
 
@@ -28,14 +29,22 @@ class Topic:
             for index in set(range(self.partitions)) - set(found):
                 try:
                     answer = client.get_watermark_offsets(
-                        TopicPartition(self.name, index), timeout=min(left, ANSWER_S_MAX)
+                        TopicPartition(self.name, index), timeout=min(left, ATTEMPT_S_MAX)
                     )
                 except KafkaException:
-                    time.sleep(TRY_AGAIN_S)
+                    self._look_again(client, min(left, ATTEMPT_S_MAX))
                     break
                 if answer is not None:
                     found[index] = answer
         return found
+
+    def _look_again(self, client: Any, timeout_s: float) -> None:
+        """Asks who leads the partitions now: the client would go on waiting for a leader that is gone."""
+        time.sleep(TRY_AGAIN_S)
+        try:
+            client.list_topics(self.name, timeout=timeout_s)
+        except KafkaException:
+            pass
 
 
 def prepare(settings: Settings, run: str) -> Topic:
@@ -53,6 +62,8 @@ def prepare(settings: Settings, run: str) -> Topic:
         return Topic(settings, settings.topic.name, len(known[settings.topic.name].partitions))
     except KafkaException as error:
         raise CannotVerify(_explained(error, settings)) from None
+    except TimeoutError:
+        raise CannotVerify(f"the cluster at {settings.bootstrap_servers} has not answered in time") from None
 
 
 def _explained(error: KafkaException, settings: Settings) -> str:

@@ -37,4 +37,3 @@ class Workers:
     def join(self) -> None:
         for thread in self._threads:
             thread.join()
-        self.check()

@@ -174,6 +174,7 @@ def test_nonsense_is_a_usage_error(options: str, complaint: str, capsys: pytest.
         ("--topic compacted", "topic compacted has cleanup.policy=compact; what compaction removes looks like a loss"),
         ("--replication-factor 7", "INVALID_REPLICATION_FACTOR"),
         ("--client-property no.such=1", 'No such configuration property: "no.such"'),
+        ("--client-property acks=1", "`acks` must be set to `all`"),
         ("--command-config {folder}/none", "none: no such file or directory"),
         ("--command-config {folder}/bad", "'what' is no property; write key=value"),
         ("--replay {folder}/none", "none: no such file or directory"),
