@@ -30,10 +30,10 @@ PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 python3.11 pyth
 PACKAGES := base broker pipelines protocol replication storage
 SOURCES := $(shell find barnabas $(PACKAGES) -name '*.py')
 
-.PHONY: help setup run test lint format fuzz simulate shrink bench bench-quick profile demo compat docs clean
+.PHONY: help setup run test lint format fuzz simulate simulate-defects shrink bench bench-quick profile demo compat docs clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
 
 setup: $(VENV)/dev.stamp $(VENV)/bytecode.stamp ## everything that tests need: .venv, Kafka's jars, clients in other languages
 	@$(PY) tools/fetch_components.py --all
@@ -60,6 +60,9 @@ fuzz: $(VENV)/dev.stamp ## the decoders on FUZZ_EXAMPLES generated inputs (milli
 
 simulate: $(VENV)/dev.stamp ## SEEDS simulated clusters (5000) on all cores; goes on where it was stopped
 	@$(PY) -m tests.simulation many $(SEEDS)
+
+simulate-defects: $(VENV)/dev.stamp ## plants defects in simulated clusters, one after the other: each must be found
+	@$(PY) -m tests.simulation defects
 
 shrink: $(VENV)/dev.stamp ## the least that makes a simulated cluster fail: SEED=17, or PLAN=file
 	@$(PY) -m tests.simulation shrink $(or $(SEED),$(PLAN),$(error name a seed or a plan: make shrink SEED=17))

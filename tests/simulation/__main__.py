@@ -5,6 +5,7 @@
     python -m tests.simulation cluster 7         # many brokers
     python -m tests.simulation plan 7            # what goes wrong in seed 7, as a file that can be edited
     python -m tests.simulation shrink 7          # the same, with as little as makes it fail
+    python -m tests.simulation defects           # plants defects, one after the other: each must be found
     python -m tests.simulation many 5000         # seeds 0 to 4999, on all cores; goes on where it was stopped
 
 Where a seed of many brokers is asked for, the file of a plan does as well.
@@ -13,14 +14,18 @@ Where a seed of many brokers is asked for, the file of a plan does as well.
 import argparse
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
+from tests.simulation.cluster.defects import DEFECTS, first_failure
 from tests.simulation.cluster.many import ROOT, Total, results_file, run_many
 from tests.simulation.cluster.plan import Plan, plan_of, read_plan
-from tests.simulation.cluster.runs import why_it_fails
+from tests.simulation.cluster.runs import Outcome, why_it_fails
 from tests.simulation.cluster.scenario import ManyBrokers
 from tests.simulation.cluster.shrinking import shrink
 from tests.simulation.scenarios.one_broker import OneBroker, Settings, short
+from tests.simulation.seeds import collected_by_hand
 
 RESULTS = ROOT / ".cache" / "simulation"
 TEST = "tests/simulation/test_cluster.py"
@@ -103,6 +108,30 @@ def many(options: argparse.Namespace) -> int:
     return 1 if total.failed else 0
 
 
+def defects(options: argparse.Namespace) -> int:
+    chosen = {what: defect for what, defect in DEFECTS.items() if options.only in what}
+    missed, context = 0, get_context("fork")
+    with ProcessPoolExecutor(options.processes, context) as pool:
+        for what, (outcome, took_s) in zip(chosen, pool.map(look_for, chosen), strict=True):
+            defect = chosen[what]
+            if outcome is None:
+                text = f"NOT FOUND within {defect.seeds} seeds"
+            elif outcome.reason not in defect.found_by:
+                text = f"something else was found in seed {outcome.seed}: {outcome.failure}"
+            else:
+                text = f"{outcome.reason} in seed {outcome.seed}"
+            missed += outcome is None or outcome.reason not in defect.found_by
+            print(f"{what}: {text} ({took_s:.0f} s of CPU)", flush=True)
+    print(f"{len(chosen) - missed} of {len(chosen)} defects were found")
+    return 1 if missed else 0
+
+
+def look_for(what: str) -> tuple[Outcome | None, float]:
+    started = time.process_time()
+    with collected_by_hand():
+        return first_failure(DEFECTS[what]), time.process_time() - started
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.simulation", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -120,6 +149,10 @@ def main() -> int:
         command = commands.add_parser(name, help=text)
         command.add_argument("plan", type=plan_named, metavar="SEED|FILE")
         command.set_defaults(run=run)
+    planted = commands.add_parser("defects", help="plants defects, one after the other")
+    planted.add_argument("--only", default="", metavar="WORDS", help="those in whose names these words are")
+    planted.add_argument("--processes", type=int, help="default: one for each core")
+    planted.set_defaults(run=defects)
     lots = commands.add_parser("many", help="many seeds of many brokers")
     lots.add_argument("seeds", type=int)
     lots.add_argument("--processes", type=int, help="default: one for each core")

@@ -86,14 +86,14 @@ class Liveness:
         scenario.administrator.stop()
         if (recreator := scenario.recreator) is not None:
             recreator.addresses = [broker.address for broker in well]
-            self._within(20_000, lambda: recreator.is_idle, "a topic is created again")
+            self._within(20_000, lambda: recreator.is_idle, "L6: a topic is created again")
         self._probe(well)
-        self._within(20_000, lambda: self._is_drained(well), f"everything is acknowledged by {names}")
+        self._within(20_000, lambda: self._is_drained(well), f"L4: everything is acknowledged by {names}")
         self._within(
-            30_000, lambda: self._is_read(well), f"everything is read from {names}"
+            30_000, lambda: self._is_read(well), f"I11: everything is read from {names}"
         )  # who asks may ask the dead
         if is_all:
-            self._within(60_000, self._is_consumed, "groups have no lag")
+            self._within(60_000, self._is_consumed, "L5: groups have no lag")
             self._all_leave()
         self._nothing_moves(well)
         self._replicas_are_equal(well)
@@ -101,12 +101,12 @@ class Liveness:
             nobody_waits(well)
 
     def _all_leave(self) -> None:
-        clients: list[ClusterClient] = [*self._scenario.readers, *self._scenario.members]
+        clients: list[ClusterClient] = [*self._scenario.readers, *self._scenario.members, self._scenario.administrator]
         if self._scenario.recreator is not None:
             clients.append(self._scenario.recreator)
         for client in clients:
             client.stop()
-        self._within(30_000, lambda: all(client.has_ended for client in clients), "all clients have left")
+        self._within(30_000, lambda: all(client.has_ended for client in clients), "I23: all clients have left")
 
     def _within(self, within_ms: float, condition: Callable[[], bool], what: str) -> None:
         scheduler = self._scenario.scheduler
@@ -178,7 +178,7 @@ class Liveness:
                 probes.append(ProbeProducer(place, name, target=target, interval_ms=0))
         for client in probes:
             client.start()
-        self._within(2_000, lambda: all(client.has_ended for client in probes), "new clients of all brokers are served")
+        self._within(2_000, lambda: all(client.has_ended for client in probes), "L4: new clients are served by all")
 
     def _is_drained(self, well: list[SimulatedBroker]) -> bool:
         served = self._served(well)
@@ -210,8 +210,8 @@ class Liveness:
         scenario.scheduler.run_for(10_000)
         after = self._standing(well)
         moved = [f"{what}: {before[what]}, {after[what]}" for what in before if before[what] != after.get(what)]
-        assert not moved, f"epochs move: {moved}"
-        assert len(scenario.oracle.fenced) == fenced, f"brokers are fenced: {scenario.oracle.fenced[fenced:]}"
+        assert not moved, f"L7: epochs move: {moved}"
+        assert len(scenario.oracle.fenced) == fenced, f"L7: brokers are fenced: {scenario.oracle.fenced[fenced:]}"
 
     def _replicas_are_equal(self, well: list[SimulatedBroker]) -> None:
         """Compares all logs that are in sync, batch by batch, up to what is committed."""
@@ -228,7 +228,7 @@ class Liveness:
             ]
             high_watermark = min((log.high_watermark for log in logs), default=0)
             contents = [list(batches_of(log, 0, high_watermark)) for log in logs]
-            assert all(content == contents[0] for content in contents), f"replicas of {name} differ: {contents}"
+            assert all(content == contents[0] for content in contents), f"I9: replicas of {name} differ: {contents}"
 
     def _standing(self, well: list[SimulatedBroker]) -> dict[str, int]:
         """Returns the epochs of the controller and of the leaders."""

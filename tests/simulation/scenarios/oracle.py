@@ -74,7 +74,7 @@ class Oracle:
     # ---- producers
 
     def producer_id_given(self, producer_id: int) -> None:
-        assert producer_id not in self._producer_ids, f"producer id {producer_id} was given twice"
+        assert producer_id not in self._producer_ids, f"I20: producer id {producer_id} was given twice"
         self._producer_ids.add(producer_id)
 
     def acknowledged(
@@ -98,7 +98,7 @@ class Oracle:
     def refused(self, producer: str, partition: TopicPartition, numbers: list[int], code: ErrorCode) -> None:
         """The broker says that it lost what came before."""
         assert self.may_have_lost(partition), (
-            f"{partition} refused {producer}'s {numbers} with {code.name}, though nothing may be lost"
+            f"I11: {partition} refused {producer}'s {numbers} with {code.name}, though nothing may be lost"
         )
         self.partitions[partition].refused.update((producer, number) for number in numbers)
 
@@ -109,7 +109,7 @@ class Oracle:
         model = self.partitions[partition]
         producer, _, number_text = value.decode().partition(" ")
         record = (producer, int(number_text))
-        assert offset == len(model.read), f"{partition}: read offset {offset} after {len(model.read) - 1}"
+        assert offset == len(model.read), f"I14: {partition}: read offset {offset} after {len(model.read) - 1}"
         if record not in model.doubtful:
             _check_place(model, record, offset)
         model.last_read[producer] = max(record[1], model.last_read.get(producer, -1))
@@ -130,12 +130,12 @@ class Oracle:
 
     def commit_acknowledged(self, group: str, partition: TopicPartition, offset: int, before: int) -> None:
         """`before` is what had been acknowledged when the commit was sent."""
-        assert offset >= before, f"{group} committed {offset} of {partition}, after {before}"
+        assert offset >= before, f"I19: {group} committed {offset} of {partition}, after {before}"
         key = (group, partition)
         self.committed[key] = max(offset, self.committed.get(key, -1))
 
     def offset_fetched(self, group: str, partition: TopicPartition, offset: int, before: int) -> None:
-        assert offset >= before, f"{group} fetched offset {offset} of {partition}, and {before} was committed before"
+        assert offset >= before, f"I19: {group} fetched {offset} of {partition}, and {before} was committed before"
 
     def assigned(self, group: str, generation: int, partition: TopicPartition, member: str) -> None:
         """I19: a group that has committed nothing may end, and begin anew with its first generation."""
@@ -154,13 +154,13 @@ class Oracle:
     def processed(self, group: str, partition: TopicPartition, offset: int) -> None:
         if partition.topic in self.flushed_topics:
             covered = self.covered.get((group, partition), 0)
-            assert offset <= covered, f"{group} left out {covered} to {offset - 1} of {partition}"
+            assert offset <= covered, f"I19: {group} left out {covered} to {offset - 1} of {partition}"
             self.covered[group, partition] = max(covered, offset + 1)
 
 
 def _check_place(model: PartitionModel, record: Record, offset: int) -> None:
-    assert record not in model.refused, f"{record} was refused, and is there at {offset}"
+    assert record not in model.refused, f"I11: {record} was refused, and is there at {offset}"
     last = model.last_read.get(record[0], -1)
-    assert record[1] > last, f"{record} comes at {offset}, behind number {last}"
+    assert record[1] > last, f"I11: {record} comes at {offset}, behind number {last}"
     told = model.acknowledged.get(record, -1)
-    assert told in (-1, offset), f"{record} is at {offset}, {told} was told"
+    assert told in (-1, offset), f"I11: {record} is at {offset}, {told} was told"

@@ -70,7 +70,7 @@ class DataOracle(Oracle):
             super().acknowledged(producer, partition, numbers, base_offset, sent)
 
     def refused(self, producer: str, partition: TopicPartition, numbers: list[int], code: object) -> None:
-        assert self.losses, f"{partition} refused {producer}'s {numbers} with {code}, though nothing may be lost"
+        assert self.losses, f"I11: {partition} refused {producer}'s {numbers} with {code}, though nothing may be lost"
 
     def record_read(self, partition: TopicPartition, offset: int, value: bytes) -> None:
         if not self.is_suspended:

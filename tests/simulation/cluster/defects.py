@@ -1,0 +1,188 @@
+"""Defects that are planted in whole brokers, one at a time: a simulation that finds none of them proves nothing.
+
+Each is a small change of the real code, as somebody might make it by mistake. A row says which invariants may notice
+it, in which profile, and within how many seeds. What only the quorum can do wrong is in `quorum/test_defects.py`.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from barnabas.broker.coordinator.shard_runtime import ShardRuntime
+from barnabas.broker.fetchers.followed_partition import FollowedPartition
+from barnabas.broker.handlers.replica_fetch import _ReplicaFetch
+from barnabas.broker.replicas.follower import FollowerPartition
+from barnabas.broker.replicas.leader import LeaderPartition
+from barnabas.protocol.errors import ErrorCode
+from barnabas.replication.controller.partitions import alter_partition_control, circumstances
+from barnabas.replication.isr import InSyncReplicas, IsrChange
+from barnabas.storage.leader_epochs import LeaderEpochs
+from barnabas.storage.metadata_files import CLEAN_SHUTDOWN_FILE
+from tests.simulation.cluster.plan import plan_of
+from tests.simulation.cluster.runs import Outcome, outcome_of
+from tests.simulation.cluster.settings import Settings
+from tests.simulation.files import SimulatedFiles
+
+Plant = AbstractContextManager[Any]
+
+REPLICATED = Settings(
+    replication_factor=3,
+    min_insync_replicas=2,
+    interval_ms=100,
+    admin_interval_ms=2_000,
+    session_timeout_ms=2_000,
+    heartbeat_interval_ms=500,
+    lag_time_max_ms=700,
+    faults=30,
+)
+"""Three replicas of everything, and leaders who lose patience soon. The kinds of fault are the defect's."""
+RESTLESS = REPLICATED._replace(
+    faults=60, interval_ms=50, producers=6, admin_interval_ms=3_000, election_timeout_ms=400, fetch_timeout_ms=800
+)
+"""The same with twice as many faults and records: leaders change while followers still cut their logs."""
+GROUPS = REPLICATED._replace(members=2, producers=2, interval_ms=200)
+LEADERS_CHANGE = ("kill", "elect", "isolate", "pause", "power cut")
+
+
+class Defect(NamedTuple):
+    plant: Callable[[], Plant]
+    found_by: tuple[str, ...]
+    kinds: tuple[str, ...] = ("kill",)
+    settings: Settings = REPLICATED
+    seeds: int = 5
+
+
+def replaced(owner: Any, name: str, by: Any) -> Callable[[], Plant]:
+    return lambda: patch.object(owner, name, by)
+
+
+# ---- those that take more than a line
+
+
+@contextmanager
+def _clean_marks_stay() -> Iterator[None]:
+    remove = SimulatedFiles.remove
+
+    def leave(files: SimulatedFiles, path: str) -> None:
+        if not path.endswith(CLEAN_SHUTDOWN_FILE):
+            remove(files, path)
+
+    with patch.object(SimulatedFiles, "remove", leave):
+        yield
+
+
+@contextmanager
+def _offsets_of_a_log_that_parts_are_taken() -> Iterator[None]:
+    truncate = FollowedPartition.truncate
+
+    def cut(self: FollowedPartition, data: Any) -> int:
+        self.partition.follow(data.high_watermark, self.partition.log.log_start_offset)
+        return truncate(self, data)
+
+    with patch.object(FollowedPartition, "truncate", cut):
+        yield
+
+
+def _cut_at_the_high_watermark(self: FollowedPartition, _data: Any) -> int:
+    offset = self.partition.log.high_watermark
+    self.partition.truncate_to(offset)
+    return offset
+
+
+def _high_watermark_of_a_majority(self: InSyncReplicas, _min: int, _end: int, _now_ms: int) -> int:
+    ends = sorted([self.own_offset, *(follower.log_end_offset for follower in self.followers.values())], reverse=True)
+    return ends[len(ends) // 2]
+
+
+def _proposed_isr(self: InSyncReplicas) -> tuple[int, ...]:
+    proposed: IsrChange | None = self.proposed
+    return self.isr if proposed is None else proposed.isr
+
+
+def _acknowledge_all_that_waits(self: LeaderPartition, _error: Any) -> None:
+    self._acknowledging.reached(1 << 62)
+    self.wake_fetchers()
+
+
+def _answer_at_once(_shard: ShardRuntime[Any], finish: Callable[[None], None]) -> None:
+    finish(None)
+
+
+DEFECTS: dict[str, Defect] = {
+    "a leader commits what only it has": Defect(
+        replaced(InSyncReplicas, "high_watermark", lambda self, *_: self.own_offset), ("I13",)
+    ),
+    "a majority commits, not those in sync": Defect(
+        replaced(InSyncReplicas, "high_watermark", _high_watermark_of_a_majority), ("I10", "I13")
+    ),
+    "a follower acknowledges what is not on its disk": Defect(
+        replaced(FollowerPartition, "fetch_offset", property(lambda self: self.log.log_end_offset)), ("I13",)
+    ),
+    "too few are enough": Defect(replaced(InSyncReplicas, "are_too_few", lambda *_: False), ("I12",), ("isolate",)),
+    "a controller believes old leaders": Defect(
+        replaced(alter_partition_control, "_why_refused", lambda *_: ErrorCode.NONE),
+        ("I16", "I17"),
+        ("kill", "isolate"),
+    ),
+    "anybody is elected": Defect(
+        replaced(circumstances, "allows_unclean_elections", lambda *_: True), ("I18",), ("kill", "wipe", "isolate")
+    ),
+    "a follower cuts its log at its high watermark": Defect(
+        replaced(FollowedPartition, "truncate", _cut_at_the_high_watermark),
+        ("I9", "I10", "I13", "L3"),  # it never gets to where it could go on
+        LEADERS_CHANGE,
+        RESTLESS,
+        seeds=20,
+    ),
+    "a leader does not see where logs part": Defect(
+        replaced(_ReplicaFetch, "_diverging_epoch", staticmethod(lambda *_: None)),
+        ("I9", "I10", "I13", "I15"),
+        LEADERS_CHANGE,
+        RESTLESS,
+        seeds=20,
+    ),
+    "epochs are not cut with the log": Defect(
+        replaced(LeaderEpochs, "truncate_from_end", lambda *_: None),
+        ("I9", "I10", "I13", "L3"),  # leader and follower never agree on where they part
+        LEADERS_CHANGE,
+        RESTLESS,
+        seeds=20,
+    ),
+    "the offsets of a log that parts are taken": Defect(
+        _offsets_of_a_log_that_parts_are_taken, ("I9", "I13", "I14"), ("kill", "isolate")
+    ),
+    "who is about to leave counts no more": Defect(
+        replaced(InSyncReplicas, "maximal_isr", property(_proposed_isr)), ("I10", "I12", "I13"), ("isolate", "pause")
+    ),
+    "a leader that leads no more acknowledges": Defect(
+        replaced(LeaderPartition, "fail", _acknowledge_all_that_waits), ("I11", "I14", "I19"), ("isolate", "pause")
+    ),
+    "a commit is answered when it is appended": Defect(
+        replaced(ShardRuntime, "_when_committed", _answer_at_once), ("I19",), ("isolate", "kill", "pause"), GROUPS
+    ),
+    "the mark of a clean stop stays": Defect(
+        _clean_marks_stay, ("I10", "I13", "I22", "L3"), ("clean stop", "power cut", "kill"), RESTLESS, seeds=20
+    ),
+}
+
+
+IN_EVERY_TEST_RUN = [what for what, defect in DEFECTS.items() if defect.settings is not RESTLESS]
+"""Those that are found in a few seconds."""
+
+
+def profile_passes(defect: Defect, seeds: int) -> bool:
+    """Returns whether nothing fails where the defect is not planted."""
+    return all(
+        outcome_of(plan_of(seed, defect.settings._replace(kinds=defect.kinds))).reason is None for seed in range(seeds)
+    )
+
+
+def first_failure(defect: Defect) -> Outcome | None:
+    """Plants the defect. Returns the first run that fails, if there is one within its seeds."""
+    with defect.plant():
+        for seed in range(defect.seeds):
+            outcome = outcome_of(plan_of(seed, defect.settings._replace(kinds=defect.kinds)))
+            if outcome.reason is not None:
+                return outcome
+    return None
