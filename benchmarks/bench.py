@@ -11,8 +11,9 @@ from typing import Any
 from benchmarks import admin
 from benchmarks.generator import Load, Outcome, loading
 from benchmarks.processes import cpu_seconds, rss_mb
-from benchmarks.systems import Failed, System
+from benchmarks.systems import DATA, Failed, System
 
+JAVA = Path(__file__).resolve().parent / "java"
 COMPRESSED_AT_MOST = 0.8  # of the payload; a client that falls back to sending it as it is must not win
 
 
@@ -105,6 +106,16 @@ class Bench:
         command = [sys.executable, "-m", "benchmarks.python_load", client, mode]
         with loading(command, {"address": self.address, **options}) as load:
             return self.measured(load.run)
+
+    def java_load(self, program: str, component: str, **options: Any) -> Outcome:
+        """Runs a program of java/ with the client of a component, and lets it check what it did afterwards; the outcome
+        has the broker's CPU seconds beside its own figures."""
+        command = ["java", "-cp", str(DATA / component / "libs" / "*"), str(JAVA / f"{program}.java")]
+        options = {"address": ",".join(self.system.addresses), **options}
+        with loading(command, options) as load:
+            outcome = self.measured(load.run)
+            load.run()
+            return outcome
 
     @contextmanager
     def spark_load(self, **options: Any) -> Iterator[Load]:

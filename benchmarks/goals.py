@@ -177,6 +177,16 @@ GOALS = (
     ),
     Goal("… and writers' p99 meanwhile ≤ 2×", "replicas-catch-up", "10 GB", "times p99 before", 2, "at most"),
     Goal("a leader is killed: no ack for ≤ 0.5 s", "failover", "killed", "longest gap s", 0.5, "at most"),
+    Goal(
+        *("a transaction of one record, V1: commits/s ≥ Kafka's", "transactions", "V1, 1 record", "commits/s"),
+        *(1.0, "times Kafka's, at least"),
+    ),
+    Goal("… V2", "transactions", "V2, 1 record", "commits/s", 1.0, "times Kafka's, at least"),
+    Goal(
+        *("three replicas: a transaction of one record, V1, p50 ≤ half of Kafka's", "replicas-transactions"),
+        *("V1, 1 record", "transaction p50 ms", 0.5, "times Kafka's, at most"),
+    ),
+    Goal("… V2", "replicas-transactions", "V2, 1 record", "transaction p50 ms", 0.5, "times Kafka's, at most"),
     Goal("recovery scan ≥ 0.5 GB/s", "scan", "10 GB", "scan GB/s", 0.5, "GB/s, at least"),
 )
 

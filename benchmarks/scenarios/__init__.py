@@ -14,6 +14,7 @@ from benchmarks.scenarios import (
     spark,
     start_and_memory,
     throughput,
+    transactions,
 )
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -28,4 +29,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     *spark.SCENARIOS,
     *clusters.SCENARIOS,
     *replicas.SCENARIOS,
+    *transactions.SCENARIOS,
 )
