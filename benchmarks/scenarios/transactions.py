@@ -1,4 +1,4 @@
-"""What transactions cost: one producer that commits one after the other, by the rules of old clients and of new ones."""
+"""What transactions cost one producer that commits one after the other, by the rules of old clients and of new."""
 
 from benchmarks.bench import Bench
 from benchmarks.scenario import Case, Figures, Scenario, less, more
