@@ -16,6 +16,7 @@ public class MessageProbe {
     private static final String[] PLACES = {
         "org.apache.kafka.common.message.%sData", "org.apache.kafka.common.message.%s", "org.apache.kafka.common.metadata.%s",
         "org.apache.kafka.coordinator.group.generated.%s", "org.apache.kafka.raft.generated.%s",
+        "org.apache.kafka.coordinator.transaction.generated.%s",
     };
     private static final Map<String, Class<?>> CLASSES = new HashMap<>();
 

@@ -86,7 +86,7 @@ def fields_of(schema: dict[str, Any], version: int) -> list[str]:
 def _lines(fields: list[dict[str, Any]], structs: dict[str, Any], version: int, path: str) -> list[str]:
     lines = []
     for field in fields:
-        if version not in versions(field["versions"]):
+        if version not in versions(field.get("versions", field.get("taggedVersions"))):
             continue
         kind = field["type"]
         element = kind.removeprefix("[]")

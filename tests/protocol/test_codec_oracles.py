@@ -36,6 +36,7 @@ WITHOUT_KAFKA_PYTHON = {
     "a record of a group: only Kafka itself has a codec for it": {
         cls.__name__ for cls in (*GroupKey.__args__, *GroupValue.__args__)
     },
+    "a record of a transaction: only Kafka itself has a codec for it": {"TransactionLogKey", "TransactionLogValue"},
     "kafka-python does not know the versions of Kafka 4.4": {
         *("ApiVersionsRequest", "ApiVersionsResponse", "DeleteGroupsRequest", "DeleteGroupsResponse"),
     },
