@@ -32,8 +32,9 @@ class StateMachine(Protocol):
     A load and a decision of the moment replay alike: state comes from records in no other way.
     """
 
-    def replay(self, key: Any, value: Any, producer_id: int) -> None:
-        """Takes over a record. `producer_id` is that of the record's transaction, or NO_PRODUCER_ID."""
+    def replay(self, key: Any, value: Any, offset: int, producer_id: int) -> None:
+        """Takes over a record that lies at this offset of the log. `producer_id` is that of the record's transaction,
+        or NO_PRODUCER_ID."""
         ...
 
     def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:

@@ -26,7 +26,7 @@ def load(partition: CoordinatorPartition, machine: StateMachine, serde: Serde, b
                 elif record.key is not None:
                     decoded = serde.decode_record(record.key, record.value)
                     if decoded is not None:
-                        machine.replay(*decoded, header.producer_id)
+                        machine.replay(*decoded, record.offset, header.producer_id)
                 replayed += 1
                 if replayed % _RECORDS_PER_PAUSE == 0:
                     yield

@@ -190,8 +190,9 @@ class ShardRuntime(Generic[M]):
             decision.on_appended()
         if decision.is_replayed:
             producer_id = NO_PRODUCER_ID if decision.producer is None else decision.producer.producer_id
-            for key, value in decision.records:
-                self.machine.replay(key, value, producer_id)
+            replay = self.machine.replay
+            for offset, (key, value) in enumerate(decision.records, self._seen_end_offset - len(decision.records)):
+                replay(key, value, offset, producer_id)
         self._when_committed(finish)
         return promise
 

@@ -9,12 +9,13 @@ Rules, Kafka's:
 - An offset that was committed with another topic id than the one that is asked for belongs to another topic.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from barnabas.broker.coordinator.decision import Decision
 from barnabas.broker.groups.classic.machine import ClassicMachine
 from barnabas.broker.groups.context import ClientInfo, GroupContext
 from barnabas.broker.groups.group import Group, PartitionCheck
+from barnabas.broker.groups.offset_store import NO_OFFSETS, OffsetStore, StoredOffset
 from barnabas.broker.groups.record import GroupRecord
 from barnabas.protocol.batch_header import NO_PRODUCER_ID
 from barnabas.protocol.errors import ErrorCode, GroupIdNotFound, IllegalGeneration
@@ -49,18 +50,12 @@ _NO_OFFSET = -1
 _MS_PER_MINUTE = 60_000
 _LONG_MAX = 2**63 - 1
 
-TopicOffsets = dict[str, dict[int, OffsetCommitValue]]
-"""Offsets by topic and partition."""
-_NO_OFFSETS: Mapping[str, dict[int, OffsetCommitValue]] = {}
-
 
 class Offsets:
     def __init__(self, context: GroupContext, classic: ClassicMachine) -> None:
         self._context = context
         self._classic = classic
-        self._by_group: dict[str, TopicOffsets] = {}
-        self._pending: dict[int, dict[str, TopicOffsets]] = {}
-        """What undecided transactions wrote, by producer id."""
+        self._store = OffsetStore()
 
     # ---- commit
 
@@ -113,17 +108,19 @@ class Offsets:
         """Returns the offsets of the topics that are named, or of all."""
         group_id = request.group_id
         group = self._context.groups.get(group_id)
-        offsets = _NO_OFFSETS
+        offsets = NO_OFFSETS
         if group is not None:
             group.check_offset_fetch(request.member_id, request.member_epoch)
-            offsets = self._by_group.get(group_id, _NO_OFFSETS)
+            offsets = self._store.committed(group_id)
         asked = _everything(offsets) if request.topics is None else request.topics
 
         def partition(topic: OffsetFetchRequestTopics, index: int) -> OffsetFetchResponsePartitions:
-            if require_stable and self._is_pending(group_id, topic.name, index):
+            if require_stable and self._store.is_pending(group_id, topic.name, index):
                 return _no_offset(index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
-            value = offsets.get(topic.name, {}).get(index)
-            return _no_offset(index) if value is None or _is_another(value, topic.topic_id) else _offset(index, value)
+            stored = offsets.get(topic.name, {}).get(index)
+            if stored is None or _is_another(stored[0], topic.topic_id):
+                return _no_offset(index)
+            return _offset(index, stored[0])
 
         return OffsetFetchResponseGroup(
             group_id=group_id,
@@ -157,54 +154,34 @@ class Offsets:
         return Decision(records, OffsetDeleteResponse(error_code=0, topics=topics))
 
     def tombstones_of_group(self, group_id: str) -> list[GroupRecord]:
-        return [
-            GroupRecord(_key(group_id, topic, index), None)
-            for topic, index in dict.fromkeys(
-                (topic, index)
-                for offsets in self._stores_of(group_id)
-                for topic, values in offsets.items()
-                for index in values
-            )
-        ]
+        return [GroupRecord(_key(group_id, topic, index), None) for topic, index in self._store.partitions_of(group_id)]
 
     def tombstones_of_topic(self, topic: str) -> list[GroupRecord]:
         """Returns the tombstones of a deleted topic: one of the same name that may follow is another."""
-        groups = {*self._by_group, *(group_id for pending in self._pending.values() for group_id in pending)}
         return [
-            record
-            for group_id in sorted(groups)
-            for record in self._tombstones(
-                group_id, topic, {index for offsets in self._stores_of(group_id) for index in offsets.get(topic, ())}
-            )
+            GroupRecord(_key(group_id, topic, index), None)
+            for group_id in sorted(self._store.groups())
+            for name, index in self._store.partitions_of(group_id)
+            if name == topic
         ]
 
     def _tombstones(self, group_id: str, topic: str, indexes: Iterable[int]) -> list[GroupRecord]:
         """Returns the tombstones of those offsets that exist."""
-        stores = list(self._stores_of(group_id))
-        return [
-            GroupRecord(_key(group_id, topic, index), None)
-            for index in indexes
-            if any(index in offsets.get(topic, ()) for offsets in stores)
-        ]
-
-    def _stores_of(self, group_id: str) -> Iterator[TopicOffsets]:
-        if (offsets := self._by_group.get(group_id)) is not None:
-            yield offsets
-        for pending in self._pending.values():
-            if (offsets := pending.get(group_id)) is not None:
-                yield offsets
+        there = set(self._store.partitions_of(group_id))
+        return [GroupRecord(_key(group_id, topic, index), None) for index in indexes if (topic, index) in there]
 
     # ---- expiry
 
     def expired(self, group: Group) -> tuple[list[GroupRecord], bool]:
         """Returns the tombstones of what has expired, and whether nothing is left that keeps the group alive."""
-        now_ms = self._context.now_ms()
+        now_ms, group_id = self._context.now_ms(), group.group_id
         records: list[GroupRecord] = []
-        is_all = not any(group.group_id in pending for pending in self._pending.values())
-        for topic, values in self._by_group.get(group.group_id, _NO_OFFSETS).items():
-            for index, value in values.items():
-                if self._is_expired(group, topic, value, now_ms) and not self._is_pending(group.group_id, topic, index):
-                    records.append(GroupRecord(_key(group.group_id, topic, index), None))
+        is_all = not self._store.has_pending(group_id)
+        for topic, offsets in self._store.committed(group_id).items():
+            for index, (value, _) in offsets.items():
+                is_pending = self._store.is_pending(group_id, topic, index)
+                if not is_pending and self._is_expired(group, topic, value, now_ms):
+                    records.append(GroupRecord(_key(group_id, topic, index), None))
                 else:
                     is_all = False
         return records, is_all
@@ -221,24 +198,18 @@ class Offsets:
 
     # ---- replay
 
-    def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None, producer_id: int) -> None:
+    def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None, offset: int, producer_id: int) -> None:
         if value is None:
-            for groups in (self._by_group, *self._pending.values()):
-                _remove(groups, key)
-            return
+            return self._store.remove(key)
         if key.group not in self._context.groups:
             self._classic.get_or_create_simple(key.group)
-        groups = self._by_group if producer_id == NO_PRODUCER_ID else self._pending.setdefault(producer_id, {})
-        groups.setdefault(key.group, {}).setdefault(key.topic, {})[key.partition] = value
+        if producer_id == NO_PRODUCER_ID:
+            self._store.put(key, (value, offset))
+        else:
+            self._store.put_pending(key, (value, offset), producer_id)
 
     def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
-        """Replays a marker: what the transaction wrote counts from now on, or is dropped."""
-        for group_id, topics in self._pending.pop(producer_id, {}).items():
-            for topic, values in topics.items() if is_committed else ():
-                self._by_group.setdefault(group_id, {}).setdefault(topic, {}).update(values)
-
-    def _is_pending(self, group_id: str, topic: str, index: int) -> bool:
-        return any(index in pending.get(group_id, _NO_OFFSETS).get(topic, ()) for pending in self._pending.values())
+        self._store.end_transaction(producer_id, is_committed=is_committed)
 
 
 def _key(group_id: str, topic: str, index: int) -> OffsetCommitKey:
@@ -258,7 +229,7 @@ def _value_of(
     )
 
 
-def _everything(offsets: Mapping[str, dict[int, OffsetCommitValue]]) -> list[OffsetFetchRequestTopics]:
+def _everything(offsets: Mapping[str, dict[int, StoredOffset]]) -> list[OffsetFetchRequestTopics]:
     return [OffsetFetchRequestTopics(name=topic, partition_indexes=list(values)) for topic, values in offsets.items()]
 
 
@@ -280,13 +251,3 @@ def _offset(index: int, value: OffsetCommitValue) -> OffsetFetchResponsePartitio
 
 def _is_another(value: OffsetCommitValue, topic_id: Uuid) -> bool:
     return ZERO_UUID not in (value.topic_id, topic_id) and value.topic_id != topic_id
-
-
-def _remove(groups: dict[str, TopicOffsets], key: OffsetCommitKey) -> None:
-    topics = groups.get(key.group, {})
-    values = topics.get(key.topic, {})
-    values.pop(key.partition, None)
-    if not values:
-        topics.pop(key.topic, None)
-    if not topics:
-        groups.pop(key.group, None)

@@ -26,7 +26,7 @@ from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRes
 from barnabas.protocol.stored.group_records import OffsetCommitKey
 
 G = TypeVar("G", bound=Group)
-Replay = Callable[[Any, Any, int], None]
+Replay = Callable[[Any, Any], None]
 
 
 class GroupShard:
@@ -42,8 +42,7 @@ class GroupShard:
             GroupType.CONSUMER: self.consumer,
         }
         self._replays: dict[type, Replay] = {
-            OffsetCommitKey: self.offsets.replay,
-            **{key: machine.replay for machine in self._machines.values() for key in machine.record_keys},
+            key: machine.replay for machine in self._machines.values() for key in machine.record_keys
         }
 
     # ---- the classic protocol
@@ -134,8 +133,11 @@ class GroupShard:
 
     # ---- records
 
-    def replay(self, key: Any, value: Any, producer_id: int) -> None:
-        self._replays[type(key)](key, value, producer_id)
+    def replay(self, key: Any, value: Any, offset: int, producer_id: int) -> None:
+        if type(key) is OffsetCommitKey:
+            self.offsets.replay(key, value, offset, producer_id)
+        else:
+            self._replays[type(key)](key, value)
 
     def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
         self.offsets.end_transaction(producer_id, is_committed=is_committed)

@@ -136,7 +136,7 @@ class ClassicMachine:
 
     # ---- records
 
-    def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None, producer_id: int) -> None:
+    def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
         old = self._context.find(key.group, ClassicGroup)
         if old is not None:
             self._rebalance.forget(old, ErrorCode.NOT_COORDINATOR)

@@ -190,7 +190,7 @@ class ConsumerMachine:
 
     # ---- records
 
-    def replay(self, key: consumer_replay.ConsumerGroupKey, value: GroupValue | None, producer_id: int) -> None:
+    def replay(self, key: consumer_replay.ConsumerGroupKey, value: GroupValue | None) -> None:
         consumer_replay.replay(self._context, key, value)
 
     def on_loaded(self) -> None:

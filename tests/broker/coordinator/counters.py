@@ -26,6 +26,8 @@ class Counters:
         self.timers = timers
         self.values: dict[str, int] = {}
         self.pending: dict[int, dict[str, int]] = {}
+        self.offsets: list[int] = []
+        """Where each record that was replayed lies in the log."""
         self.events: list[str] = []
 
     # ---- decisions
@@ -39,8 +41,9 @@ class Counters:
 
     # ---- the machine
 
-    def replay(self, key: str, value: int, producer_id: int) -> None:
+    def replay(self, key: str, value: int, offset: int, producer_id: int) -> None:
         self.events.append(f"{key}={value}")
+        self.offsets.append(offset)
         values = self.values if producer_id == NO_PRODUCER_ID else self.pending.setdefault(producer_id, {})
         values[key] = value
 

@@ -252,6 +252,7 @@ def test_records_of_a_transaction_and_its_marker_reach_a_live_machine_as_they_re
     loads.append(kit.loaded(kit.partition).machine)
     assert live == [({"a": 1}, {7: {"a": 2}}), ({"a": 2 if is_committed else 1}, {})]
     assert [(machine.values, machine.pending) for machine in loads] == live
+    assert [machine.offsets for machine in (*loads, kit.machine)] == [[0, 1]] * 3
     _, written, marker = kit.partition.batches()
     assert (written.producer_id, written.producer_epoch, written.base_sequence) == (7, 2, -1)
     assert written.is_transactional

@@ -258,6 +258,19 @@ def test_offsets_of_a_transaction_count_when_it_is_committed(marker: ControlType
     assert kit.offset(require_stable=True) == (afterwards if marker is not None else ErrorCode.UNSTABLE_OFFSET_COMMIT)
 
 
+def test_a_commit_outside_the_transaction_that_was_written_later_stays_when_the_transaction_is_committed() -> None:
+    kit = Kit()
+    kit.append(offset_record(20), producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    kit.append(offset_record(15))
+    kit.append_batch(
+        build_end_transaction_marker(
+            ControlType.COMMIT, coordinator_epoch=0, producer_id=1, producer_epoch=0, timestamp=NOW_MS
+        )
+    )
+    kit.load()
+    assert kit.offset() == 15, "compaction would leave this one"
+
+
 # ---- the end
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from barnabas.broker.groups.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
 from barnabas.broker.groups.group import GroupType
-from barnabas.protocol.batch_header import NO_PRODUCER_ID
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.stored.group_records import GroupMetadataKey
 from tests.broker.groups.classic.members import GROUP, ORDERS, SESSION_MS, Classic, subscribed
@@ -183,7 +182,7 @@ def test_a_deleted_group_is_dead_to_those_who_still_know_it() -> None:
     group = groups.group
     (tombstone,) = group.tombstones()
     assert tombstone == (GroupMetadataKey(group=GROUP), None)
-    groups.machine.replay(GroupMetadataKey(group=GROUP), None, NO_PRODUCER_ID)
+    groups.machine.classic.replay(GroupMetadataKey(group=GROUP), None)
     assert GROUP not in groups.context.groups
     assert groups.timer_keys() == [], "nor is anybody waited for that was given an id"
     assert code_raised(group.check_delete) == ErrorCode.GROUP_ID_NOT_FOUND
