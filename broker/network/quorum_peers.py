@@ -12,7 +12,7 @@ from barnabas.broker.network.buffers import Buffers
 from barnabas.replication.quorum.voters import Address
 
 if TYPE_CHECKING:
-    from barnabas.broker.network.peer_client import PeerClient
+    from barnabas.broker.network.peer_clients import PeerClients
 
 
 class QuorumPeers:
@@ -20,7 +20,7 @@ class QuorumPeers:
         self._environment = environment
         self._buffers = buffers
         self._client_id = client_id
-        self._clients: dict[int, PeerClient] = {}
+        self._clients: PeerClients | None = None
 
     def send(self, node_id: int, address: Address | None, request: Any, *, timeout_ms: int) -> Promise[Any]:
         """Returns a promise of the response. It fails if the connection breaks, cannot be made, or is silent for so
@@ -30,7 +30,12 @@ class QuorumPeers:
 
         if address is None:
             return failed(PeerUnavailable(f"nobody knows where node {node_id} is", was_sent=False))
-        return self._client(node_id, address).send(request, response_class_of(request), timeout_ms=timeout_ms)
+        if self._clients is None:
+            from barnabas.broker.network.peer_clients import PeerClients
+
+            self._clients = PeerClients(self._environment, self._buffers, client_id=self._client_id)
+        client = self._clients.client(node_id, NetworkAddress(address.host, address.port))
+        return client.send(request, response_class_of(request), timeout_ms=timeout_ms)
 
     def is_refused(self, error: Exception) -> bool:
         """Returns whether an error of `send` says that nobody listens at the peer's address."""
@@ -38,24 +43,6 @@ class QuorumPeers:
 
         return isinstance(error, PeerUnavailable) and error.is_refused
 
-    def _client(self, node_id: int, address: Address) -> "PeerClient":
-        from barnabas.broker.network.peer_client import PeerClient, PeerSettings
-
-        target = NetworkAddress(address.host, address.port)
-        client = self._clients.get(node_id)
-        if client is not None and client.address != target:
-            client.close()  # it has moved
-            client = None
-        if client is None:
-            # The quorum itself pauses between requests to a node that does not answer: this is as short as its first.
-            settings = PeerSettings(
-                reconnect_backoff_ms=20, reconnect_backoff_max_ms=500, connection_setup_timeout_ms=2_000
-            )
-            client = self._clients[node_id] = PeerClient(
-                target, self._environment, self._buffers, client_id=self._client_id, settings=settings
-            )
-        return client
-
     def close(self) -> None:
-        for client in self._clients.values():
-            client.close()
+        if self._clients is not None:
+            self._clients.close()
