@@ -229,6 +229,10 @@ class InvalidTimestamp(KafkaError):
     code = ErrorCode.INVALID_TIMESTAMP
 
 
+class InvalidTxnState(KafkaError):
+    code = ErrorCode.INVALID_TXN_STATE
+
+
 class KafkaStorageError(KafkaError):
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -279,6 +283,10 @@ class RecordListTooLarge(KafkaError):
 
 class StaleMemberEpoch(KafkaError):
     code = ErrorCode.STALE_MEMBER_EPOCH
+
+
+class TransactionCoordinatorFenced(KafkaError):
+    code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
 class UnknownLeaderEpoch(KafkaError):

@@ -10,7 +10,8 @@ Rules:
 - A full disk refuses the append and cuts off what it left; reads go on. Any other I/O error takes the log dir
   offline.
 
-Jobs of their own: `flusher` makes it durable, `compaction` and `maintenance` shrink it, `truncation.py` cuts it back.
+Jobs of their own: `flusher` makes it durable, `compaction` and `maintenance` shrink it, `transactions` begins and
+ends them, `truncation.py` cuts it back.
 """
 
 from typing import NamedTuple, NoReturn, Protocol
@@ -26,11 +27,12 @@ from barnabas.storage.log_dir import LogDir
 from barnabas.storage.log_flusher import LogFlusher
 from barnabas.storage.log_maintenance import LogMaintenance
 from barnabas.storage.opening.recovery import LoadedLog
-from barnabas.storage.producer_state import BatchMetadata, CompletedTransaction, replay_batch
+from barnabas.storage.producer_state import BatchMetadata, replay_batch
 from barnabas.storage.readable_log import ReadableLog
-from barnabas.storage.segments.segment import TXN_INDEX_SUFFIX, Segment, TornTail, file_name
+from barnabas.storage.segments.segment import Segment, TornTail
 from barnabas.storage.segments.segment_list import SegmentList
-from barnabas.storage.segments.transaction_index import encode_aborted
+from barnabas.storage.transactions.guards import VerificationGuard
+from barnabas.storage.transactions.log_transactions import LogTransactions
 from barnabas.storage.validation import (
     OffsetBatches,
     check_batches,
@@ -39,6 +41,7 @@ from barnabas.storage.validation import (
     stamp_log_append_time,
 )
 
+_Guard = VerificationGuard | None
 _new_info = tuple.__new__  # a third of the time that the class takes
 
 
@@ -65,7 +68,7 @@ class LogListener(Protocol):
 
 
 class Log(ReadableLog):
-    __slots__ = ("flusher", "listener", "maintenance", "path", "topic_id")
+    __slots__ = ("flusher", "listener", "maintenance", "path", "topic_id", "transactions")
 
     def __init__(
         self,
@@ -87,12 +90,13 @@ class Log(ReadableLog):
         self.recovery_point = loaded.recovery_point
         self.high_watermark = self.found_high_watermark()
         self.producers = loaded.producers
-        self.producers.on_high_watermark(self.high_watermark)
+        self.producers.transactions.on_high_watermark(self.high_watermark)
         self.leader_epochs = loaded.leader_epochs
         self.aborted = loaded.aborted
         self.segments = SegmentList(loaded.segments)
         self.flusher = LogFlusher(self, has_durable_names=loaded.has_durable_names)
         self.compaction = LogCompaction(self)
+        self.transactions = LogTransactions(self)
         self.maintenance = LogMaintenance(self)
         self.maintenance.start()
         if self.flusher.has_work:
@@ -109,10 +113,10 @@ class Log(ReadableLog):
 
     # ---- append
 
-    def append(self, batch: memoryview, leader_epoch: int, now_ms: int) -> AppendInfo:
+    def append(self, batch: memoryview, leader_epoch: int, now_ms: int, guard: _Guard = None) -> AppendInfo:
         """Stores a client's batch after the last one. Patches it in place: the buffer then holds what the file holds.
 
-        Every request goes through here, so it is one function instead of five.
+        The first of a transaction needs its guard. Every request goes through here: it is one function instead of five.
         """
         if self.log_dir.error is not None or self.is_closed:
             self.check_available()
@@ -121,8 +125,8 @@ class Log(ReadableLog):
         size, producer_id = len(batch), header.producer_id
         if size > config.segment_bytes:
             self._refuse_size(size)
-        if producer_id >= 0 and self.producers.by_id:
-            duplicate = self.producers.check(header, sequences=True)
+        if producer_id >= 0 and (self.producers.by_id or header.is_transactional):
+            duplicate = self.producers.check(header, guard)
             if duplicate is not None:
                 return self._info_of_duplicate(duplicate)
         self.log_dir.reserve(size, now_ms)  # a floor of free space keeps room for what the broker itself must write
@@ -152,7 +156,9 @@ class Log(ReadableLog):
             self.maintenance.reschedule()
         return _new_info(AppendInfo, (base_offset, last_offset, log_append_time, self.log_start_offset, False))
 
-    def append_as_coordinator(self, data: memoryview, leader_epoch: int, now_ms: int) -> AppendInfo:
+    def append_as_coordinator(
+        self, data: memoryview, leader_epoch: int, now_ms: int, guard: _Guard = None
+    ) -> AppendInfo:
         """Stores batches that the broker itself built: one or several, control batches too, all of them or none."""
         assert data, "nothing to append"
         self.check_available()
@@ -160,8 +166,8 @@ class Log(ReadableLog):
         if len(data) > self.config.segment_bytes:
             self._refuse_size(len(data))
         for _, header in checked:
-            if header.producer_id >= 0 and self.producers.by_id:
-                self.producers.check(header, sequences=False)
+            if header.producer_id >= 0:
+                self.producers.check_own(header, guard)
         log_append_time = NO_TIMESTAMP
         if self.config.is_log_append_time:
             checked = [(batch, stamp_log_append_time(batch, now_ms)) for batch, _ in checked]
@@ -248,20 +254,10 @@ class Log(ReadableLog):
             self.maintenance.first_producer_seen()
         if header.is_control:
             completed = replay_batch(self.producers, header, batch, base_offset)
-            if completed is not None and completed.is_aborted:
-                self._add_aborted(completed)
+            if completed is not None:
+                self.transactions.ended(completed)
         else:
             self.producers.update(header, base_offset)
-
-    def _add_aborted(self, transaction: CompletedTransaction) -> None:
-        """Adds the row in memory and to its file; if the disk refuses it, it is written when the segment is sealed."""
-        row, base_offset = self.producers.aborted_row(transaction), self.segments.active.base_offset
-        self.aborted.add(base_offset, row)
-        try:
-            path = f"{self.path}/{file_name(base_offset, TXN_INDEX_SUFFIX)}"
-            self.log_dir.files.open(path, create=True).writev([encode_aborted([row])])
-        except OSError as error:
-            self.append_failed(error)
 
     def _appended(self, base_offset: int, leader_epoch: int) -> None:
         if leader_epoch != self.leader_epochs.latest:

@@ -67,7 +67,7 @@ class LogMaintenance:
             log.log_dir.clock.now_ms(),
             is_empty=log.log_end_offset == log.log_start_offset,
             is_flushed=log.log_end_offset <= log.recovery_point,
-            has_producers=bool(log.producers.by_id),
+            has_producers=bool(log.producers.by_id or log.producers.guards),
         )
         deadline_ms = deadlines.to_schedule()
         if deadline_ms is not None:

@@ -15,15 +15,30 @@ from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
 
-from barnabas.protocol.batch_header import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
+from barnabas.protocol.batch_header import (
+    NO_PRODUCER_EPOCH,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+)
 from barnabas.protocol.crc32c import crc32c
-from barnabas.protocol.errors import ErrorCode, InvalidProducerEpoch, KafkaError, OutOfOrderSequence
+from barnabas.protocol.errors import (
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    OutOfOrderSequence,
+    TransactionCoordinatorFenced,
+)
 from barnabas.protocol.records import ControlType, control_type_of, coordinator_epoch_of, iter_records
 from barnabas.storage.segments.transaction_index import AbortedTransaction
+from barnabas.storage.transactions.guards import VerificationGuard
+from barnabas.storage.transactions.marker import TransactionMarker
+from barnabas.storage.transactions.unstable import UnstableTransactions
 
 BATCHES_RETAINED = 5
 SEQUENCE_MAX = 2**31 - 1
 NO_TRANSACTION = -1
+PRODUCER_EPOCH_MAX = 2**15 - 1
 _MARKER_BYTES_MAX = 1 << 20
 
 _SNAPSHOT_VERSION = 1
@@ -82,12 +97,17 @@ class ProducerEntry:
         self.last_sequence = NO_SEQUENCE
 
     def follows(self, header: BatchHeader) -> bool:
-        """Returns whether this is the usual case: the next batch of the same epoch, and no open transaction."""
+        """Returns whether this is the usual case: the next batch of the same epoch, in the open transaction or, without
+        one, in none."""
         return (
             header.producer_epoch == self.producer_epoch
             and header.base_sequence == (self.last_sequence + 1) & SEQUENCE_MAX
-            and self.current_txn_first_offset == NO_TRANSACTION
+            and (self.current_txn_first_offset != NO_TRANSACTION) == (header.attributes & TRANSACTIONAL_FLAG != 0)
         )
+
+    def has_open_transaction(self, producer_epoch: int) -> bool:
+        """Returns whether a transaction of this epoch is under way: a newer epoch has another one to ask for."""
+        return self.current_txn_first_offset != NO_TRANSACTION and self.producer_epoch == producer_epoch
 
     def duplicate_of(self, header: BatchHeader) -> BatchMetadata | None:
         if header.producer_epoch != self.producer_epoch:
@@ -108,7 +128,7 @@ class CompletedTransaction(NamedTuple):
 
 
 class ProducerState:
-    __slots__ = ("by_id", "end_offset", "has_snapshot", "ongoing_transactions", "snapshot_offset", "undecided_markers")
+    __slots__ = ("by_id", "end_offset", "guards", "has_snapshot", "snapshot_offset", "transactions")
 
     def __init__(self, offset: int = 0) -> None:
         self.by_id: dict[int, ProducerEntry] = {}
@@ -117,30 +137,102 @@ class ProducerState:
         self.snapshot_offset = offset
         """The end of what a snapshot holds: there is nothing to save while the two are equal."""
         self.has_snapshot = False
-        self.ongoing_transactions: dict[int, int] = {}
-        """The producer ids by the first offsets of their transactions, which ascend."""
-        self.undecided_markers: dict[int, int] = {}
-        """The first offsets of transactions by the offsets of their markers, as long as these may still be lost."""
+        self.transactions = UnstableTransactions()
+        self.guards: dict[int, VerificationGuard] = {}
+        """The guards of producers whose transactions are being verified, on the leader; no snapshot holds them."""
 
     def entries(self) -> Iterator[tuple[int, ProducerEntry]]:
         return iter(self.by_id.items())
 
-    def check(self, header: BatchHeader, *, sequences: bool) -> BatchMetadata | None:
-        """Returns the earlier batch that this one repeats, None if it may be appended. Raises if it may not."""
+    # ---- checks
+
+    def check(self, header: BatchHeader, guard: VerificationGuard | None = None) -> BatchMetadata | None:
+        """Returns the earlier batch that a client's repeats, None if it may be appended. Raises if it may not."""
         entry = self.by_id.get(header.producer_id)
-        if entry is None or (sequences and entry.follows(header)):
-            return None
-        if sequences and (duplicate := entry.duplicate_of(header)) is not None:
-            return duplicate
-        if header.producer_epoch < entry.producer_epoch:
-            raise InvalidProducerEpoch(
-                f"producer {header.producer_id} has epoch {header.producer_epoch}, but {entry.producer_epoch} was seen"
-            )
-        if not header.is_control:
-            if sequences:
-                _check_sequence(entry, header)
+        if entry is not None:
+            if entry.follows(header):
+                return None
+            if (duplicate := entry.duplicate_of(header)) is not None:
+                return duplicate
+            _check_epoch(entry, header.producer_id, header.producer_epoch)
+        if header.is_transactional:
+            self._check_guard(entry, header, guard)
+            self._check_asked(entry, header)
+        if entry is not None:
+            _check_sequence(entry, header)
             _check_transaction(entry, header)
         return None
+
+    def check_own(self, header: BatchHeader, guard: VerificationGuard | None = None) -> None:
+        """Raises if a batch that the broker itself wrote may not be appended. It has no sequences."""
+        entry = self.by_id.get(header.producer_id)
+        if entry is not None:
+            _check_epoch(entry, header.producer_id, header.producer_epoch)
+        if header.is_control:
+            return
+        if header.is_transactional:
+            self._check_guard(entry, header, guard)
+        elif entry is not None:
+            _check_transaction(entry, header)
+
+    def _check_guard(self, entry: ProducerEntry | None, header: BatchHeader, guard: VerificationGuard | None) -> None:
+        """Raises unless the batch goes on with an open transaction, or was verified as the first of one."""
+        if entry is not None and entry.has_open_transaction(header.producer_epoch):
+            return
+        if guard is None or self.guards.get(header.producer_id) is not guard:
+            raise InvalidTxnState(f"the batch of producer {header.producer_id} is not part of an ongoing transaction")
+
+    def _check_asked(self, entry: ProducerEntry | None, header: BatchHeader) -> None:
+        """Raises if a batch with a lower sequence is to come first."""
+        guard = self.guards.get(header.producer_id)
+        if guard is None:
+            return
+        first_sequence = guard.lowest_sequence
+        if guard.is_v2 and (entry is None or not entry.batches):
+            first_sequence = 0  # with an epoch for each transaction nobody comes with a history that was deleted
+        if header.base_sequence > first_sequence:
+            raise OutOfOrderSequence(
+                f"producer {header.producer_id} begins its transaction with sequence {header.base_sequence}, not with "
+                f"{first_sequence}"
+            )
+
+    def check_marker(self, marker: TransactionMarker) -> None:
+        """Raises if the marker is one of the past. By the rules of transaction.version 2 it has a new epoch, or repeats
+        the marker that ended the transaction: refusing that would keep its coordinator asking for ever (KAFKA-19999).
+        """
+        entry = self.by_id.get(marker.producer_id)
+        if entry is None:
+            return
+        _check_epoch(entry, marker.producer_id, marker.producer_epoch)
+        is_later_one = entry.has_open_transaction(marker.producer_epoch)
+        if is_later_one and marker.has_own_epoch and marker.producer_epoch != PRODUCER_EPOCH_MAX:
+            raise InvalidProducerEpoch(
+                f"producer {marker.producer_id} with epoch {marker.producer_epoch} has begun a later transaction"
+            )
+        if marker.coordinator_epoch < entry.coordinator_epoch:
+            raise TransactionCoordinatorFenced(
+                f"coordinator epoch {marker.coordinator_epoch} is older than {entry.coordinator_epoch}"
+            )
+
+    def begin_verification(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, *, is_v2: bool, now_ms: int
+    ) -> VerificationGuard | None:
+        """Returns the guard that the producer's next append must bring if the coordinator agrees; None if the partition
+        has an open transaction of that epoch."""
+        entry = self.by_id.get(producer_id)
+        if entry is not None:
+            _check_epoch(entry, producer_id, producer_epoch)
+            if entry.has_open_transaction(producer_epoch):
+                return None
+        guard = self.guards.get(producer_id)
+        if guard is None:
+            guard = VerificationGuard(producer_epoch, base_sequence, is_v2=is_v2, created_ms=now_ms)
+            self.guards[producer_id] = guard
+        else:
+            guard.asked_again(producer_epoch, base_sequence)
+        return guard
+
+    # ---- changes
 
     def update(self, header: BatchHeader, base_offset: int) -> None:
         """Applies a data batch that was appended at this offset, or found there."""
@@ -154,9 +246,11 @@ class ProducerState:
         batch = BatchMetadata(entry.last_sequence, base_offset + delta, delta, header.max_timestamp)
         entry.batches = (*entry.batches[1 - BATCHES_RETAINED :], batch)
         entry.last_timestamp = header.max_timestamp
-        if header.is_transactional and entry.current_txn_first_offset == NO_TRANSACTION:
-            entry.current_txn_first_offset = base_offset
-            self.ongoing_transactions[base_offset] = header.producer_id
+        if header.is_transactional:
+            self.guards.pop(header.producer_id, None)
+            if entry.current_txn_first_offset == NO_TRANSACTION:
+                entry.current_txn_first_offset = base_offset
+                self.transactions.begin(base_offset, header.producer_id)
 
     def end_transaction(self, header: BatchHeader, coordinator_epoch: int, offset: int) -> int:
         """Applies a COMMIT or ABORT marker that was appended at this offset, or found there. Its epoch may be new;
@@ -166,43 +260,26 @@ class ProducerState:
             entry.begin_epoch(header.producer_epoch)
         entry.coordinator_epoch = coordinator_epoch
         entry.last_timestamp = header.max_timestamp
+        guard = self.guards.get(header.producer_id)
+        if guard is not None and not (guard.is_v2 and guard.producer_epoch == header.producer_epoch):
+            del self.guards[header.producer_id]
         first_offset = entry.current_txn_first_offset
         if first_offset != NO_TRANSACTION:
             entry.current_txn_first_offset = NO_TRANSACTION
-            del self.ongoing_transactions[first_offset]
-            self.undecided_markers[offset] = first_offset
+            self.transactions.end(first_offset, offset)
         return first_offset
-
-    @property
-    def first_ongoing_offset(self) -> int | None:
-        """Returns where the oldest transaction without a marker began."""
-        return next(iter(self.ongoing_transactions), None)
-
-    @property
-    def first_unstable_offset(self) -> int | None:
-        """Returns where the oldest transaction whose outcome is not committed began."""
-        first = self.first_ongoing_offset
-        if self.undecided_markers:
-            oldest = min(self.undecided_markers.values())
-            return oldest if first is None else min(first, oldest)
-        return first
 
     def aborted_row(self, transaction: CompletedTransaction) -> AbortedTransaction:
         """Returns what the transaction index says of an aborted transaction."""
-        first = self.first_ongoing_offset
+        first = self.transactions.first_ongoing_offset
         stable = transaction.last_offset + 1 if first is None else first
         return AbortedTransaction(transaction.first_offset, transaction.producer_id, transaction.last_offset, stable)
-
-    def on_high_watermark(self, high_watermark: int) -> None:
-        """Forgets markers below it: they are committed, so their transactions are decided for good."""
-        self.undecided_markers = {
-            offset: first for offset, first in self.undecided_markers.items() if offset >= high_watermark
-        }
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
         expired = [key for key, entry in self.by_id.items() if _is_expired(entry, now_ms, expiration_ms)]
         for producer_id in expired:
             del self.by_id[producer_id]
+        self.guards = {key: guard for key, guard in self.guards.items() if now_ms - guard.created_ms < expiration_ms}
         return len(expired)
 
     # ---- snapshots
@@ -224,8 +301,7 @@ class ProducerState:
         self.end_offset = self.snapshot_offset = offset
         self.has_snapshot = True
         ongoing = ((entry.current_txn_first_offset, producer_id) for producer_id, entry in self.by_id.items())
-        self.ongoing_transactions = dict(sorted(each for each in ongoing if each[0] != NO_TRANSACTION))
-        self.undecided_markers = {}
+        self.transactions = UnstableTransactions(each for each in ongoing if each[0] != NO_TRANSACTION)
 
 
 def read_snapshot(data: bytes) -> list[tuple[int, ProducerEntry]]:
@@ -283,6 +359,13 @@ def replay_batch(
     return None
 
 
+def _check_epoch(entry: ProducerEntry, producer_id: int, producer_epoch: int) -> None:
+    if producer_epoch < entry.producer_epoch:
+        raise InvalidProducerEpoch(
+            f"producer {producer_id} has epoch {producer_epoch}, but {entry.producer_epoch} was seen"
+        )
+
+
 def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
     if header.producer_epoch != entry.producer_epoch:
         if header.base_sequence != 0 and entry.producer_epoch != NO_PRODUCER_EPOCH:
@@ -298,9 +381,7 @@ def _check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
 
 def _check_transaction(entry: ProducerEntry, header: BatchHeader) -> None:
     if entry.current_txn_first_offset != NO_TRANSACTION and not header.is_transactional:
-        raise KafkaError(
-            f"producer {header.producer_id} writes outside its transaction, which is open", ErrorCode.INVALID_TXN_STATE
-        )
+        raise InvalidTxnState(f"producer {header.producer_id} writes outside its transaction, which is open")
 
 
 def _is_expired(entry: ProducerEntry, now_ms: int, expiration_ms: int) -> bool:

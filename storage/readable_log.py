@@ -104,8 +104,8 @@ class ReadableLog:
         if offset <= self.high_watermark:
             return False
         self.high_watermark = offset
-        if self.producers.undecided_markers:
-            self.producers.on_high_watermark(offset)
+        if self.producers.transactions.undecided_markers:
+            self.producers.transactions.on_high_watermark(offset)
         return True
 
     def found_high_watermark(self) -> int:
@@ -123,11 +123,12 @@ class ReadableLog:
 
     @property
     def last_stable_offset(self) -> int:
-        producers = self.producers
-        if not (producers.ongoing_transactions or producers.undecided_markers):
+        """Returns where the reading of committed transactions ends: at the first whose outcome is not committed so far,
+        or where the log begins if retention has gone beyond that."""
+        unstable = self.producers.transactions.first_unstable_offset
+        if unstable is None:
             return self.high_watermark
-        unstable = producers.first_unstable_offset
-        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+        return min(max(unstable, self.log_start_offset), self.high_watermark)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """Returns the first record at or after the timestamp."""

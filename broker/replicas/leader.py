@@ -29,6 +29,8 @@ from barnabas.protocol.types import TopicPartition, Uuid
 from barnabas.replication.isr import NO_BROKER_EPOCH, ActiveBrokers, InSyncReplicas, IsrChange
 from barnabas.replication.metadata.image import PartitionImage
 from barnabas.storage.log import AppendInfo, Log
+from barnabas.storage.transactions.guards import VerificationGuard
+from barnabas.storage.transactions.marker import TransactionMarker
 
 ACKS_LEADER = 1
 ACKS_ALL = -1
@@ -143,19 +145,36 @@ class LeaderPartition(Partition):
             in_sync, needed = len(self.in_sync.isr), self.log.config.min_insync_replicas
             raise NotEnoughReplicas(f"{self.topic_partition} has {in_sync} replica(s) in sync, {needed} are needed")
 
-    def append(self, batch: memoryview, now_ms: int) -> AppendInfo:
-        """Writes a client's batch; `is_acknowledged` says whether it may be answered already."""
-        info = self.log.append(batch, self.leader_epoch, now_ms)
+    def append(self, batch: memoryview, now_ms: int, guard: VerificationGuard | None = None) -> AppendInfo:
+        """Writes a client's batch; `is_acknowledged` says whether it may be answered already. A batch that is the first
+        of its transaction here needs the guard with which it was verified."""
+        info = self.log.append(batch, self.leader_epoch, now_ms, guard)
         if not info.duplicate:
             self._appended(batch)
         return info
 
-    def append_as_coordinator(self, batches: memoryview, now_ms: int) -> AppendInfo:
+    def append_as_coordinator(
+        self, batches: memoryview, now_ms: int, guard: VerificationGuard | None = None
+    ) -> AppendInfo:
         """Writes batches of the broker's own; otherwise like an append with acks=-1."""
         self.check_min_isr()
-        info = self.log.append_as_coordinator(batches, self.leader_epoch, now_ms)
+        info = self.log.append_as_coordinator(batches, self.leader_epoch, now_ms, guard)
         self._appended(batches)
         return info
+
+    def begin_verification(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, *, is_v2: bool
+    ) -> VerificationGuard | None:
+        """Returns the guard with which a transactional batch may be appended once the transaction's coordinator has
+        agreed; None if the partition has an open transaction of that epoch: then there is nothing to ask. Raises
+        InvalidProducerEpoch if the producer is an old one."""
+        return self.log.transactions.begin_verification(producer_id, producer_epoch, base_sequence, is_v2=is_v2)
+
+    def end_transaction(self, marker: TransactionMarker, now_ms: int) -> AppendInfo:
+        """Writes the marker that ends a transaction here; otherwise like an append with acks=-1. Raises
+        InvalidProducerEpoch for a marker of the past, TransactionCoordinatorFenced for one of a former coordinator."""
+        self.log.transactions.check_marker(marker)
+        return self.append_as_coordinator(memoryview(marker.to_batch(now_ms)), now_ms)
 
     def _appended(self, data: memoryview) -> None:
         log = self.log
@@ -307,6 +326,7 @@ class LeaderPartition(Partition):
         now on must not answer those who wait. They are to be told with `fail`."""
         if self.log.listener is self:
             self.log.listener = None
+        self.log.transactions.drop_guards()
 
     def wake_fetchers(self) -> None:
         super().wake_fetchers()

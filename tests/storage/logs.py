@@ -6,13 +6,15 @@ from typing import TypedDict, TypeVar, Unpack
 
 from barnabas.base.files import Files
 from barnabas.protocol.batch_builder import build_batch
-from barnabas.protocol.batch_header import BatchHeader, iter_batches
+from barnabas.protocol.batch_header import HEADER_BYTES, BatchHeader, header_at, iter_batches
 from barnabas.protocol.records import NewRecord
 from barnabas.protocol.types import TopicPartition
 from barnabas.storage.log import AppendInfo, Log
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_manager import LogManager
 from barnabas.storage.log_manager_config import LogManagerConfig, LogManagerLimits
+from barnabas.storage.transactions.guards import VerificationGuard
+from barnabas.storage.transactions.marker import TransactionMarker
 from tests.fakes import FakeClock, FakeReport, InlineWorkers, QueuedWorkers, fake_environment
 from tests.simulation.files import SimulatedFiles
 
@@ -60,9 +62,27 @@ def sized(size: int, timestamp: int = NOW_MS, **fields: Unpack[BatchFields]) -> 
 def append(
     log: Log, data: bytearray | memoryview | None = None, *, leader_epoch: int = 0, now_ms: int = NOW_MS
 ) -> AppendInfo:
-    info = log.append(memoryview(data if data is not None else batch()), leader_epoch=leader_epoch, now_ms=now_ms)
+    data = memoryview(data if data is not None else batch())
+    info = log.append(data, leader_epoch=leader_epoch, now_ms=now_ms, guard=verified(log, data))
     log.advance_high_watermark(log.log_end_offset)  # as a leader without followers does
     return info
+
+
+def verified(log: Log, data: memoryview | bytearray) -> VerificationGuard | None:
+    """Returns the guard of a batch that its transaction's coordinator knows about, if it needs one."""
+    if len(data) < HEADER_BYTES:
+        return None
+    header = header_at(data)
+    if not header.is_transactional or header.is_control:
+        return None
+    epoch, sequence = header.producer_epoch, header.base_sequence
+    return log.transactions.begin_verification(header.producer_id, epoch, sequence, is_v2=False)
+
+
+def end_transaction(log: Log, marker: TransactionMarker, *, leader_epoch: int = 0, now_ms: int = NOW_MS) -> AppendInfo:
+    """Writes a marker as a leader does; nothing says that it is committed."""
+    log.transactions.check_marker(marker)
+    return log.append_as_coordinator(memoryview(marker.to_batch(now_ms)), leader_epoch=leader_epoch, now_ms=now_ms)
 
 
 class Broker:

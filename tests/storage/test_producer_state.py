@@ -15,6 +15,7 @@ from barnabas.storage.producer_state import (
     end_transaction,
     read_snapshot,
 )
+from barnabas.storage.transactions.guards import VerificationGuard
 
 DAY_MS = 86_400_000
 
@@ -39,11 +40,20 @@ def header(
     )
 
 
+def asked(state: ProducerState, batch: BatchHeader, *, is_v2: bool = False) -> VerificationGuard | None:
+    """The guard of a batch about which the coordinator was asked."""
+    if not batch.is_transactional:
+        return None
+    return state.begin_verification(
+        batch.producer_id, batch.producer_epoch, batch.base_sequence, is_v2=is_v2, now_ms=batch.max_timestamp
+    )
+
+
 def state_after(*headers: BatchHeader) -> ProducerState:
     state = ProducerState()
     offset = 0
     for appended in headers:
-        assert state.check(appended, sequences=True) is None
+        assert state.check(appended, asked(state, appended)) is None
         state.update(appended, offset)
         offset += appended.last_offset_delta + 1
     return state
@@ -96,7 +106,7 @@ def test_a_batch_is_appended_repeated_or_refused(before: list[BatchHeader], batc
 
 def outcome_of(state: ProducerState, batch: BatchHeader) -> str:
     try:
-        duplicate = state.check(batch, sequences=True)
+        duplicate = state.check(batch)
     except OutOfOrderSequence:
         return "out of order"
     except InvalidProducerEpoch:
@@ -106,29 +116,29 @@ def outcome_of(state: ProducerState, batch: BatchHeader) -> str:
 
 def test_the_brokers_own_batches_are_checked_for_their_epoch_only() -> None:
     state = state_after(header(0, epoch=2))
-    assert state.check(header(-1, epoch=2), sequences=False) is None
+    state.check_own(header(-1, epoch=2))
     with pytest.raises(InvalidProducerEpoch):
-        state.check(header(-1, epoch=1), sequences=False)
+        state.check_own(header(-1, epoch=1))
 
 
 def test_the_offsets_of_a_duplicate_are_those_it_got_first() -> None:
     state = ProducerState()
     state.update(header(0, count=3, timestamp=5), base_offset=100)
-    found = state.check(header(0, count=3), sequences=True)
+    found = state.check(header(0, count=3))
     assert found is not None
     assert (found.first_offset, found.last_offset, found.timestamp) == (100, 102, 5)
 
 
 def test_a_transaction_is_open_from_its_first_batch_to_its_marker() -> None:
     state = state_after(header(0), header(1, transactional=True), header(2, transactional=True))
-    began_at = state.first_ongoing_offset
+    began_at = state.transactions.first_ongoing_offset
     assert began_at == 1
     with pytest.raises(KafkaError) as refused:
-        state.check(header(3), sequences=True)
+        state.check(header(3))
     assert refused.value.code == ErrorCode.INVALID_TXN_STATE
     end_transaction(state, header_at(marker()), marker(), 3)
-    assert state.first_ongoing_offset is None
-    assert state.check(header(3), sequences=True) is None
+    assert state.transactions.first_ongoing_offset is None
+    assert state.check(header(3)) is None
     assert dict(state.entries())[7].coordinator_epoch == 3
 
 

@@ -27,7 +27,7 @@ from barnabas.replication.metadata.image import empty_image
 from tests.broker.members import commit_request
 from tests.broker.replicas.leaders import ALONE, Brokers
 from tests.simulation.files import SimulatedFiles
-from tests.storage.logs import NOW_MS, TOPIC_ID, Broker
+from tests.storage.logs import NOW_MS, TOPIC_ID, Broker, verified
 
 PLACE = TopicPartition("__consumer_offsets", 7)
 CLIENT = ClientInfo("test", "/127.0.0.1", 9)
@@ -93,7 +93,8 @@ class Kit:
         self.append_batch(build_batch(list(records), **options))
 
     def append_batch(self, batch: bytearray) -> None:
-        self.partition.append_as_coordinator(memoryview(batch), now_ms=NOW_MS)
+        data = memoryview(batch)
+        self.partition.append_as_coordinator(data, now_ms=NOW_MS, guard=verified(self.partition.log, data))
 
 
 def offset_record(offset: int, group_id: str = "group") -> NewRecord:

@@ -11,7 +11,7 @@ from barnabas.protocol.records import ControlType, NewRecord
 from barnabas.storage.log import AppendInfo
 from barnabas.storage.log_config import LogConfig
 from tests.broker.replicas.leaders import ALONE, Appended, Brokers
-from tests.storage.logs import NOW_MS, ORDERS, TOPIC_ID, Broker, batch, offsets_of
+from tests.storage.logs import NOW_MS, ORDERS, TOPIC_ID, Broker, batch, offsets_of, verified
 
 NEVER = 2**63 - 1
 
@@ -21,7 +21,8 @@ def leader_of(broker: Broker, flush_messages: int = 1) -> LeaderPartition:
 
 
 def append(partition: LeaderPartition, data: bytearray | None = None) -> AppendInfo:
-    return partition.append(memoryview(data if data is not None else batch()), now_ms=NOW_MS)
+    sent = memoryview(data if data is not None else batch())
+    return partition.append(sent, now_ms=NOW_MS, guard=verified(partition.log, sent))
 
 
 class Waiter:

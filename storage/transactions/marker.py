@@ -1,0 +1,32 @@
+"""The marker that ends a transaction on a partition, before it is a batch."""
+
+from typing import NamedTuple
+
+from barnabas.protocol.batch_builder import build_end_transaction_marker
+from barnabas.protocol.records import ControlType
+
+_EPOCH_FOR_EACH_TRANSACTION = 2
+
+
+class TransactionMarker(NamedTuple):
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    """The leader epoch of the partition of `__transaction_state` whose coordinator has decided."""
+    is_committed: bool
+    transaction_version: int
+    """The level of the feature transaction.version under which the transaction was ended."""
+
+    @property
+    def has_own_epoch(self) -> bool:
+        """Returns whether the producer's epoch was raised to end this transaction: then no other one has it."""
+        return self.transaction_version >= _EPOCH_FOR_EACH_TRANSACTION
+
+    def to_batch(self, now_ms: int) -> bytearray:
+        return build_end_transaction_marker(
+            ControlType.COMMIT if self.is_committed else ControlType.ABORT,
+            coordinator_epoch=self.coordinator_epoch,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            timestamp=now_ms,
+        )
