@@ -18,7 +18,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from tests.simulation.cluster.defects import DEFECTS, first_failure
+from tests.simulation.cluster.defects.planted import DEFECTS, first_failure
 from tests.simulation.cluster.many import ROOT, Total, results_file, run_many
 from tests.simulation.cluster.plan import Plan, plan_of, read_plan
 from tests.simulation.cluster.runs import Outcome, why_it_fails

@@ -51,7 +51,12 @@ class SimulatedFile:
         self._write(data)
         return len(data)
 
+    def closed_for_writing(self) -> None:
+        """Says that the file was cut, and that this process writes no more to it: it may be sending what was there."""
+        self._inode.closed_in_life = self._life
+
     def _write(self, data: bytes) -> None:
+        assert self._inode.closed_in_life != self._life, f"I9: {self._path} was cut, and is written again"
         if data:
             self._inode.pending.append((len(self._inode.data), data))
             self._inode.data += data

@@ -7,7 +7,7 @@ SECTOR_BYTES = 64
 
 
 class Inode:
-    __slots__ = ("data", "has_name", "is_rotten", "modified_ms", "pending", "synced")
+    __slots__ = ("closed_in_life", "data", "has_name", "is_rotten", "modified_ms", "pending", "synced")
 
     def __init__(self, modified_ms: int) -> None:
         self.data = bytearray()
@@ -18,6 +18,8 @@ class Inode:
         self.has_name = True
         """Without one its bytes are free when the last handle is closed, and not counted any more."""
         self.is_rotten = False
+        self.closed_in_life = -1
+        """A process that has cut the file in this life of its machine writes no more to it."""
 
     def sync(self) -> None:
         """Costs what was written since the last one."""

@@ -20,7 +20,8 @@ from tests.simulation.scenarios.brokers import SimulatedBroker
 
 
 class ClusterOracle:
-    def __init__(self, claims: Claims | None = None) -> None:
+    def __init__(self, claims: Claims | None = None, brokers: Sequence[SimulatedBroker] = ()) -> None:
+        self._brokers = brokers
         self.facts = Facts()
         self.claims = Claims([], None, []) if claims is None else claims
         self.controllers: dict[int, tuple[int, int]] = {}
@@ -45,6 +46,7 @@ class ClusterOracle:
             self.claims.published(image, changes)
 
         self._listen_to_decisions(quorum)
+        self._listen_to_ends_of_sessions(broker, quorum)
         quorum.loader.subscribe(published)
         quorum.on_change(lambda: self._changed(broker, life, quorum))
 
@@ -85,6 +87,18 @@ class ClusterOracle:
         quorum.append = decided  # type: ignore[method-assign]
         quorum._append_and_tell = decided_upon  # type: ignore[method-assign]
 
+    def _listen_to_ends_of_sessions(self, controller: SimulatedBroker, quorum: QuorumController) -> None:
+        end_session = quorum.end_session
+
+        def ended(broker_id: int) -> None:
+            registered = quorum.loader.image.brokers.get(broker_id)
+            for broker in self._brokers:
+                if broker.node_id == broker_id and registered is not None:
+                    who_can_be_reached_is_not_dead(controller, broker, registered.broker_epoch)
+            end_session(broker_id)
+
+        quorum.end_session = ended  # type: ignore[method-assign]
+
     def _fenced(self, incarnation: tuple[int, int], controller_epoch: int) -> None:
         """Another controller may fence again whom the one before has fenced: that may never have been committed."""
         now = (self.disturbances, controller_epoch)
@@ -108,3 +122,12 @@ def nobody_is_fenced_twice_without_a_fault(
 ) -> None:
     """I24."""
     assert before != now, f"I24: {incarnation} was fenced twice, and nothing happened in between"
+
+
+def who_can_be_reached_is_not_dead(controller: SimulatedBroker, broker: SimulatedBroker, broker_epoch: int) -> None:
+    """I24: a session ends before its time only if the process is gone, or its machine could not be reached."""
+    lives = broker.is_ready and broker.server.node.lifecycle.broker_epoch == broker_epoch
+    network, names = controller.world.network, (controller.machine.name, broker.machine.name)
+    assert not lives or not network.were_connected(*names), (
+        f"I24: {names[0]} takes {names[1]} for dead, which lives and can be reached"
+    )

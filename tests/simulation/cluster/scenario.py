@@ -40,7 +40,8 @@ from tests.simulation.cluster.liveness import Liveness
 from tests.simulation.cluster.oracle import ClusterOracle
 from tests.simulation.cluster.plan import Plan
 from tests.simulation.cluster.replicas.claims import Claims, DataOracle
-from tests.simulation.cluster.replicas.watcher import ReplicaWatcher, listening
+from tests.simulation.cluster.replicas.listening import listening
+from tests.simulation.cluster.replicas.watcher import ReplicaWatcher
 from tests.simulation.cluster.routing import ClusterClient
 from tests.simulation.cluster.settings import Settings
 from tests.simulation.scenarios.cluster import SimulatedCluster
@@ -147,7 +148,7 @@ class ManyBrokers:
             oracles.append(DataOracle(targets[-1:], self._given))
         flushed = [FLUSHED, GROUPED, "__consumer_offsets"] + [RECREATED] * settings.is_recreated_flushed
         self.claims = Claims(oracles, self.grouped, flushed)
-        self.oracle = ClusterOracle(self.claims)
+        self.oracle = ClusterOracle(self.claims, self.cluster.brokers)
         self.watcher = ReplicaWatcher(self.claims)
         self.producers = [self._producer(number, target) for number, target in enumerate(targets)]
         self.members = self._members()

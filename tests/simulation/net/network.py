@@ -79,6 +79,11 @@ class SimulatedNetwork:
             if path.is_cut:
                 self.heal(source, target)
 
+    def were_connected(self, one: str, other: str) -> bool:
+        """Returns whether the ways between them have been open for so long that whoever dialled got through."""
+        since_us = self.scheduler.now_us - _FIRST_RETRY_US - SECOND
+        return all(path.was_open_since(since_us) for path in (self.path(one, other), self.path(other, one)))
+
     # ---- connections
 
     def connect(self, process: "ProcessNetwork", address: Address) -> SimulatedTransport:

@@ -22,6 +22,7 @@ class Path:
         self.latency_ms = latency_ms
         self.jitter_ms = jitter_ms
         self.is_cut = False
+        self._healed_us = 0
         self.streams: dict[Held, None] = {}
         """Those whose bytes take it."""
         self.acknowledged: dict[Held, None] = {}
@@ -33,11 +34,15 @@ class Path:
     def cut(self) -> None:
         self.is_cut = True
 
+    def was_open_since(self, when_us: int) -> bool:
+        return not self.is_cut and (self._healed_us <= when_us or not self._healed_us)
+
     def heal(self, scheduler: Scheduler, random: Random) -> None:
         """Everything that was held back is sent again, each stream at its own time."""
         if not self.is_cut:
             return
         self.is_cut = False
+        self._healed_us = scheduler.now_us
         for stream in self.streams:
             scheduler.at(scheduler.now_us + random.randrange(200 * MS), random, stream.arrive)
         for stream in self.acknowledged:

@@ -10,7 +10,7 @@ Rules:
   show what the others have lost. A partition with one replica has nobody else, and begins anew at once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from barnabas.protocol.types import ZERO_UUID, TopicPartition, Uuid
 from barnabas.replication.metadata.image import NO_LEADER, ImageChanges, MetadataImage, PartitionImage, TopicImage
@@ -30,6 +30,8 @@ class DataOracle(Oracle):
         self.past_ids: set[Uuid] = set()
         self._gone: set[tuple[TopicPartition, Record]] = set()
         """What was acknowledged of topics that were deleted since."""
+        self.committed_end: Callable[[TopicPartition, Uuid], int | None] = lambda partition, topic_id: None
+        """Says what leaders have committed; None if nothing is claimed of it."""
 
     def may_have_lost(self, partition: TopicPartition) -> bool:
         return bool(self.losses)
@@ -67,6 +69,8 @@ class DataOracle(Oracle):
         self, producer: str, partition: TopicPartition, numbers: list[int], base_offset: int, sent: Sent
     ) -> None:
         if not self.is_suspended and sent == (self.power_cuts, self.topic_ids[partition.topic]):
+            end = self.committed_end(partition, sent.topic_id)
+            what_is_acknowledged_is_committed(partition, base_offset + len(numbers), end)
             super().acknowledged(producer, partition, numbers, base_offset, sent)
 
     def refused(self, producer: str, partition: TopicPartition, numbers: list[int], code: object) -> None:
@@ -96,6 +100,13 @@ class DataOracle(Oracle):
     def processed(self, group: str, partition: TopicPartition, offset: int) -> None:
         if not self.losses:
             super().processed(group, partition, offset)
+
+
+def what_is_acknowledged_is_committed(partition: TopicPartition, end_offset: int, committed: int | None) -> None:
+    """I12: enough replicas have it at this moment."""
+    assert committed is None or end_offset <= committed, (
+        f"I12: {partition} is acknowledged up to {end_offset}, {committed} is committed"
+    )
 
 
 def records_do_not_cross_topic_ids(

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from barnabas.broker.replicas.leader import LeaderPartition
+from barnabas.broker.replicas.partition import NO_EPOCH
 from barnabas.protocol.batch_header import iter_batches
 from barnabas.storage.log import Log
 
@@ -39,6 +41,8 @@ class History:
         self.name = name
         self.leaders: dict[int, int] = {}
         """Who has appended own batches in each epoch."""
+        self.newest_epoch = -1
+        """The latest in which somebody was heard to lead."""
         self.end = 0
         self.ends: dict[int, int] = {}
         """Where the log of each replica ends."""
@@ -92,9 +96,17 @@ class History:
 
     def elected(self, broker_id: int, leader_epoch: int, found: Iterable[Batch]) -> None:
         """I10: everything that was committed in earlier epochs is there."""
+        self.newest_epoch = max(self.newest_epoch, leader_epoch)
         have = set(found)
         for batch in self.committed_before(leader_epoch):
             assert batch in have, f"I10: {broker_id} leads {self.name} in epoch {leader_epoch} without {batch}"
+
+    def joins(self, broker_id: int, leader_epoch: int, end_offset: int) -> None:
+        """I10: who is about to be in sync has all that is committed, for it may be elected. One that leads no more, and
+        does not know it, may think otherwise: nobody listens to it."""
+        assert leader_epoch < self.newest_epoch or end_offset >= self.end, (
+            f"I10: {broker_id} is to be in sync with {self.name} and has {end_offset}, {self.end} is committed"
+        )
 
     # ---- what disks have
 
@@ -135,6 +147,24 @@ class History:
 def enough_are_in_sync(name: str, isr: tuple[int, ...], needed: int) -> None:
     """I12."""
     assert len(isr) >= needed, f"I12: {name} commits with {isr} in sync, {needed} are needed"
+
+
+def only_the_leader_is_asked(partition: LeaderPartition, leader_epoch: int) -> None:
+    """I16: a follower is heard by who leads, in the epoch that both know."""
+    leads, name = partition.log.listener is partition, partition.topic_partition
+    assert leads, f"I16: a follower of {name} is heard by one that led in epoch {partition.leader_epoch}"
+    assert leader_epoch in (NO_EPOCH, partition.leader_epoch), (
+        f"I16: a follower of {name} in epoch {leader_epoch} is heard by the leader of epoch {partition.leader_epoch}"
+    )
+
+
+def producers_are_cut_with_the_log(log: Log) -> None:
+    """I15: a producer whose last batch was cut off may send it again."""
+    for producer_id, entry in log.producers.entries():
+        last_offset = entry.batches[-1].last_offset if entry.batches else -1
+        assert last_offset < log.log_end_offset, (
+            f"I15: {log.topic_partition} ends at {log.log_end_offset}, {last_offset} is known of producer {producer_id}"
+        )
 
 
 def records_stay_in_their_topic(name: str, broker_id: int, end: int, furthest: int) -> None:

@@ -121,3 +121,12 @@ def test_what_was_lost_with_a_topic_does_not_count_for_the_next() -> None:
         told.claims.power_was_cut(broker_id)
     told.create(b"2" * 16)
     assert (told.oracle.losses, told.oracle.is_suspended) == (0, False)
+
+
+def test_what_is_acknowledged_is_committed() -> None:
+    told = Told()
+    told.oracle.committed_end = lambda partition, topic_id: 3 if topic_id == FIRST_ID else None
+    sent = Sent(told.oracle.power_cuts, FIRST_ID)
+    told.oracle.acknowledged("producer", NAME, [1, 2], 1, sent)
+    with pytest.raises(AssertionError, match="I12"):
+        told.oracle.acknowledged("producer", NAME, [3, 4], 2, sent)

@@ -70,3 +70,11 @@ def test_a_log_has_what_its_topic_had() -> None:
     records_stay_in_their_topic("topic-0", 1, 5, 5)
     with pytest.raises(AssertionError, match="I21"):
         records_stay_in_their_topic("topic-0", 1, 6, 5)
+
+
+def test_who_joins_has_what_is_committed(history: History) -> None:
+    history.elected(1, 3, [batch(0), batch(1)])
+    history.joins(2, leader_epoch=3, end_offset=2)
+    history.joins(2, leader_epoch=2, end_offset=1)  # as somebody asks who has been deposed
+    with pytest.raises(AssertionError, match="I10"):
+        history.joins(2, leader_epoch=3, end_offset=1)

@@ -1,27 +1,27 @@
-"""Hears of everything that happens to the logs of a cluster, at the moment at which it happens.
+"""Hears of everything that happens to the logs of a cluster, at the moment at which it happens: see `listening.py`.
 
-A log and a partition tell nobody: while a scenario runs, their methods are replaced by ones that call the real ones and
-then the watcher. What is read of a log is what has been added since the last look.
+What is read of a log is what has been added since the last look.
 """
-
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
-from unittest.mock import patch
 
 from barnabas.broker.replicas.leader import LeaderPartition
 from barnabas.broker.replicas.partition import Partition
 from barnabas.protocol.types import TopicPartition, Uuid
-from barnabas.storage.log import AppendInfo, Log
-from barnabas.storage.log_manager import LogManager
+from barnabas.storage.log import Log
 from tests.simulation.cluster.replicas.claims import Claims
-from tests.simulation.cluster.replicas.history import History, batches_of, enough_are_in_sync
+from tests.simulation.cluster.replicas.history import (
+    History,
+    batches_of,
+    enough_are_in_sync,
+    producers_are_cut_with_the_log,
+)
 from tests.simulation.scenarios.brokers import SimulatedBroker
 
 
 class ReplicaWatcher:
     def __init__(self, claims: Claims) -> None:
         self.claims = claims
+        for oracle in claims.oracles:
+            oracle.committed_end = self.committed_end
         self.histories: dict[tuple[Uuid, TopicPartition], History] = {}
         self._brokers: dict[object, int] = {}
         """By the loop of each process, which is the clock of its logs."""
@@ -93,6 +93,7 @@ class ReplicaWatcher:
 
     def truncated(self, log: Log) -> None:
         self.changed(log)
+        producers_are_cut_with_the_log(log)
         key = (log.log_dir.clock, log.topic_partition)
         self._looked_at[key] = min(self._looked_at.get(key, 0), log.log_end_offset)
         if (oracle := self.claims.by_partition.get(log.topic_partition)) is not None:
@@ -114,6 +115,21 @@ class ReplicaWatcher:
         else:
             history.committed_by_follower(broker_id, high_watermark, batches)
 
+    def proposed(self, leader: LeaderPartition) -> None:
+        """A leader may have asked for another replica to be in sync."""
+        change = leader.in_sync.proposed
+        found = self._of(leader.log) if change is not None and change.is_expansion else None
+        if change is None or found is None or found[1].is_void:
+            return
+        for replica, follower in leader.in_sync.followers.items():
+            if replica in change.isr and replica not in leader.in_sync.isr:
+                found[1].joins(replica, leader.leader_epoch, follower.log_end_offset)
+
+    def committed_end(self, partition: TopicPartition, topic_id: Uuid) -> int | None:
+        """Returns what leaders have committed so far; None if nothing is claimed."""
+        history = self.histories.get((topic_id, partition))
+        return None if history is None or history.is_void else history.end
+
     def _check_in_sync(self, leader: LeaderPartition, history: History) -> None:
         log, in_sync = leader.log, leader.in_sync
         holders = self.claims.holders.get(leader.topic_partition, set())
@@ -121,45 +137,3 @@ class ReplicaWatcher:
         history.in_sync_have(log.high_watermark, have, is_durable=log.config.flush_messages == 1)
         needed = min(log.config.min_insync_replicas, len(in_sync.replicas))
         enough_are_in_sync(history.name, in_sync.isr, needed)
-
-
-@contextmanager
-def listening(watcher: ReplicaWatcher) -> Iterator[None]:
-    def then(owner: type, name: str, tell: Callable[..., None]) -> Any:
-        real = getattr(owner, name)
-
-        def called(self: Any, *args: Any, **options: Any) -> Any:
-            result = real(self, *args, **options)
-            tell(self, result)
-            return result
-
-        return patch.object(owner, name, called)
-
-    def appended(log: Log, info: AppendInfo) -> None:
-        if not info.duplicate:
-            watcher.appended(log)
-
-    def advanced(log: Log, has_moved: bool) -> None:
-        if has_moved:
-            watcher.committed(log)
-
-    rename = LogManager._rename
-
-    def renamed(logs: LogManager, partition: TopicPartition, suffix: str) -> str:
-        target = rename(logs, partition, suffix)
-        watcher.removed(logs._clock, partition)
-        return target
-
-    with (
-        then(Log, "append", appended),
-        then(Log, "append_as_coordinator", appended),
-        then(Log, "append_as_follower", lambda log, _: watcher.changed(log)),
-        then(Log, "truncate_to", lambda log, _: watcher.truncated(log)),
-        then(Log, "truncate_fully_and_start_at", lambda log, _: watcher.truncated(log)),
-        then(Log, "on_flushed", lambda log, _: watcher.changed(log)),
-        then(Log, "advance_high_watermark", advanced),
-        patch.object(LogManager, "_rename", renamed),
-        then(Partition, "__init__", lambda partition, _: watcher.opened(partition)),
-        then(LeaderPartition, "__init__", lambda partition, _: watcher.elected(partition)),
-    ):
-        yield

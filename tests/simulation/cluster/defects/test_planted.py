@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.simulation.cluster.defects import DEFECTS, IN_EVERY_TEST_RUN, Defect, first_failure, profile_passes
+from tests.simulation.cluster.defects.planted import DEFECTS, IN_EVERY_TEST_RUN, Defect, first_failure, profile_passes
 from tests.simulation.seeds import collected_by_hand
 
 

@@ -4,27 +4,24 @@ Each is a small change of the real code, as somebody might make it by mistake. A
 it, in which profile, and within how many seeds. What only the quorum can do wrong is in `quorum/test_defects.py`.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any, NamedTuple
-from unittest.mock import patch
+from collections.abc import Callable
+from typing import NamedTuple
 
 from barnabas.broker.coordinator.shard_runtime import ShardRuntime
 from barnabas.broker.fetchers.followed_partition import FollowedPartition
 from barnabas.broker.handlers.replica_fetch import _ReplicaFetch
 from barnabas.broker.replicas.follower import FollowerPartition
 from barnabas.broker.replicas.leader import LeaderPartition
+from barnabas.broker.replicas.partition import Partition
 from barnabas.protocol.errors import ErrorCode
 from barnabas.replication.controller.partitions import alter_partition_control, circumstances
-from barnabas.replication.isr import InSyncReplicas, IsrChange
+from barnabas.replication.isr import InSyncReplicas
 from barnabas.storage.leader_epochs import LeaderEpochs
-from barnabas.storage.metadata_files import CLEAN_SHUTDOWN_FILE
+from tests.simulation.cluster.defects import plants
+from tests.simulation.cluster.defects.plants import Plant, replaced
 from tests.simulation.cluster.plan import plan_of
 from tests.simulation.cluster.runs import Outcome, outcome_of
 from tests.simulation.cluster.settings import Settings
-from tests.simulation.files import SimulatedFiles
-
-Plant = AbstractContextManager[Any]
 
 REPLICATED = Settings(
     replication_factor=3,
@@ -53,68 +50,12 @@ class Defect(NamedTuple):
     seeds: int = 5
 
 
-def replaced(owner: Any, name: str, by: Any) -> Callable[[], Plant]:
-    return lambda: patch.object(owner, name, by)
-
-
-# ---- those that take more than a line
-
-
-@contextmanager
-def _clean_marks_stay() -> Iterator[None]:
-    remove = SimulatedFiles.remove
-
-    def leave(files: SimulatedFiles, path: str) -> None:
-        if not path.endswith(CLEAN_SHUTDOWN_FILE):
-            remove(files, path)
-
-    with patch.object(SimulatedFiles, "remove", leave):
-        yield
-
-
-@contextmanager
-def _offsets_of_a_log_that_parts_are_taken() -> Iterator[None]:
-    truncate = FollowedPartition.truncate
-
-    def cut(self: FollowedPartition, data: Any) -> int:
-        self.partition.follow(data.high_watermark, self.partition.log.log_start_offset)
-        return truncate(self, data)
-
-    with patch.object(FollowedPartition, "truncate", cut):
-        yield
-
-
-def _cut_at_the_high_watermark(self: FollowedPartition, _data: Any) -> int:
-    offset = self.partition.log.high_watermark
-    self.partition.truncate_to(offset)
-    return offset
-
-
-def _high_watermark_of_a_majority(self: InSyncReplicas, _min: int, _end: int, _now_ms: int) -> int:
-    ends = sorted([self.own_offset, *(follower.log_end_offset for follower in self.followers.values())], reverse=True)
-    return ends[len(ends) // 2]
-
-
-def _proposed_isr(self: InSyncReplicas) -> tuple[int, ...]:
-    proposed: IsrChange | None = self.proposed
-    return self.isr if proposed is None else proposed.isr
-
-
-def _acknowledge_all_that_waits(self: LeaderPartition, _error: Any) -> None:
-    self._acknowledging.reached(1 << 62)
-    self.wake_fetchers()
-
-
-def _answer_at_once(_shard: ShardRuntime[Any], finish: Callable[[None], None]) -> None:
-    finish(None)
-
-
 DEFECTS: dict[str, Defect] = {
     "a leader commits what only it has": Defect(
         replaced(InSyncReplicas, "high_watermark", lambda self, *_: self.own_offset), ("I13",)
     ),
     "a majority commits, not those in sync": Defect(
-        replaced(InSyncReplicas, "high_watermark", _high_watermark_of_a_majority), ("I10", "I13")
+        replaced(InSyncReplicas, "high_watermark", plants.high_watermark_of_a_majority), ("I10", "I13")
     ),
     "a follower acknowledges what is not on its disk": Defect(
         replaced(FollowerPartition, "fetch_offset", property(lambda self: self.log.log_end_offset)), ("I13",)
@@ -129,7 +70,7 @@ DEFECTS: dict[str, Defect] = {
         replaced(circumstances, "allows_unclean_elections", lambda *_: True), ("I18",), ("kill", "wipe", "isolate")
     ),
     "a follower cuts its log at its high watermark": Defect(
-        replaced(FollowedPartition, "truncate", _cut_at_the_high_watermark),
+        replaced(FollowedPartition, "truncate", plants.cut_at_the_high_watermark),
         ("I9", "I10", "I13", "L3"),  # it never gets to where it could go on
         LEADERS_CHANGE,
         RESTLESS,
@@ -150,25 +91,53 @@ DEFECTS: dict[str, Defect] = {
         seeds=20,
     ),
     "the offsets of a log that parts are taken": Defect(
-        _offsets_of_a_log_that_parts_are_taken, ("I9", "I13", "I14"), ("kill", "isolate")
+        plants.offsets_of_a_log_that_parts_are_taken, ("I9", "I13", "I14"), ("kill", "isolate")
     ),
     "who is about to leave counts no more": Defect(
-        replaced(InSyncReplicas, "maximal_isr", property(_proposed_isr)), ("I10", "I12", "I13"), ("isolate", "pause")
+        replaced(InSyncReplicas, "maximal_isr", property(plants.proposed_isr)),
+        ("I10", "I12", "I13"),
+        ("isolate", "pause"),
     ),
     "a leader that leads no more acknowledges": Defect(
-        replaced(LeaderPartition, "fail", _acknowledge_all_that_waits), ("I11", "I14", "I19"), ("isolate", "pause")
+        replaced(LeaderPartition, "fail", plants.acknowledge_all_that_waits),
+        ("I11", "I12", "I14", "I19"),
+        ("isolate", "pause"),
     ),
     "a commit is answered when it is appended": Defect(
-        replaced(ShardRuntime, "_when_committed", _answer_at_once), ("I19",), ("isolate", "kill", "pause"), GROUPS
+        replaced(ShardRuntime, "_when_committed", plants.answer_at_once), ("I19",), ("isolate", "kill", "pause"), GROUPS
     ),
     "the mark of a clean stop stays": Defect(
-        _clean_marks_stay, ("I10", "I13", "I22", "L3"), ("clean stop", "power cut", "kill"), RESTLESS, seeds=20
+        plants.clean_marks_stay, ("I10", "I13", "I22", "L3"), ("clean stop", "power cut", "kill"), RESTLESS, seeds=20
+    ),
+    "a controller sees only what is committed": Defect(
+        plants.what_is_not_committed_is_not_seen,
+        ("I16", "I17", "I20"),
+        settings=REPLICATED._replace(calm_ms=10_000),  # the start itself takes its time
+    ),
+    "a leader serves followers of any epoch": Defect(
+        replaced(Partition, "check_leader_epoch", lambda *_: None),
+        ("I9", "I14", "I16"),
+        ("reassign", "pause", "elect"),
+        REPLICATED._replace(brokers=4),
+    ),
+    "who reaches the high watermark joins": Defect(
+        plants.who_reaches_the_high_watermark_joins, ("I10",), LEADERS_CHANGE, RESTLESS, 20
+    ),
+    "nobody asks who joins": Defect(plants.nobody_asks_who_joins, ("I17",), ("cut one way", "cut both ways")),
+    "whoever is left acknowledges": Defect(plants.whoever_is_left_acknowledges, ("I11", "I12"), ("isolate",)),
+    "producers are not cut with the log": Defect(
+        plants.producers_are_not_cut, ("I11", "I12", "I15"), LEADERS_CHANGE, RESTLESS, 20
+    ),
+    "a cut segment goes on": Defect(plants.a_cut_segment_goes_on, ("I9", "I14"), LEADERS_CHANGE, RESTLESS, 20),
+    "who closes a connection is dead": Defect(plants.links_are_lives, ("I24", "L7"), ("connection cut",), seeds=20),
+    "a session keeps a leader that leads no more": Defect(
+        plants.sessions_keep_their_leader, ("I9", "I10", "I13", "I16"), LEADERS_CHANGE, RESTLESS, 20
     ),
 }
 
 
-IN_EVERY_TEST_RUN = [what for what, defect in DEFECTS.items() if defect.settings is not RESTLESS]
-"""Those that are found in a few seconds."""
+IN_EVERY_TEST_RUN = [what for what, defect in DEFECTS.items() if defect.seeds <= 5]
+"""Those that are found in a second or two."""
 
 
 def profile_passes(defect: Defect, seeds: int) -> bool:
