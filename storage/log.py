@@ -90,7 +90,7 @@ class Log(ReadableLog):
         self.recovery_point = loaded.recovery_point
         self.high_watermark = self.found_high_watermark()
         self.producers = loaded.producers
-        self.producers.transactions.on_high_watermark(self.high_watermark)
+        self.hold_back_unknown_markers(self.producers.snapshot_offset)
         self.leader_epochs = loaded.leader_epochs
         self.aborted = loaded.aborted
         self.segments = SegmentList(loaded.segments)

@@ -141,6 +141,11 @@ class ProducerState:
         self.guards: dict[int, VerificationGuard] = {}
         """The guards of producers whose transactions are being verified, on the leader; no snapshot holds them."""
 
+    @property
+    def had_transactions(self) -> bool:
+        """Returns whether any producer that is remembered has ended a transaction."""
+        return any(entry.coordinator_epoch >= 0 for entry in self.by_id.values())
+
     def entries(self) -> Iterator[tuple[int, ProducerEntry]]:
         return iter(self.by_id.items())
 

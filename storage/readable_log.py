@@ -93,9 +93,15 @@ class ReadableLog:
         except OSError as error:
             raise self.log_dir.failed(error) from error
 
-    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Returns the transactions that reach into this range, ordered by first offset."""
-        return self.aborted.between(start_offset, end_offset) if self.aborted else []
+    def aborted_in(self, start_offset: int, found: FileSlice) -> list[AbortedTransaction]:
+        """Returns the aborted transactions of what was read from this offset just now."""
+        if not self.aborted:
+            return []
+        try:
+            end_offset = self.segments.end_offset_of(found)
+        except OSError as error:
+            raise self.log_dir.failed(error) from error
+        return self.aborted.between(start_offset, self.log_end_offset if end_offset is None else end_offset)
 
     # ---- offsets
 
@@ -120,6 +126,14 @@ class ReadableLog:
         noted = self.log_dir.high_watermarks
         if self.topic_partition not in noted:
             self.high_watermark = noted[self.topic_partition] = self.log_start_offset
+            self.hold_back_unknown_markers(self.log_end_offset)
+
+    def hold_back_unknown_markers(self, end_offset: int) -> None:
+        """Lets nothing be stable while there may be markers below this offset that are not committed, and are not
+        known: a snapshot, or what was taken for committed, does not say where the latest transactions ended."""
+        self.producers.transactions.on_high_watermark(self.high_watermark)
+        if self.high_watermark < end_offset and self.producers.had_transactions:
+            self.producers.transactions.hold_back(self.log_start_offset, end_offset)
 
     @property
     def last_stable_offset(self) -> int:

@@ -78,7 +78,7 @@ def _truncate(log: "Log", offset: int) -> None:
     snapshots = _remove_snapshots(log, above=offset)
     loader = ProducerLoader(log.log_dir, log.path, log.log_dir.clock.now_ms())
     log.producers = loader.load(kept, snapshots, offset, is_clean=False)
-    log.producers.transactions.on_high_watermark(log.high_watermark)
+    log.hold_back_unknown_markers(log.producers.snapshot_offset)
     _begin_segment(log, removed)
 
 

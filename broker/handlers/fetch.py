@@ -15,6 +15,7 @@ v13 topic ids (KIP-516), v15 replica state in a tag, v16 leader endpoints, v17 a
 from collections.abc import Iterable, Sequence
 
 from barnabas.base.environment import Timer
+from barnabas.base.files import FileSlice
 from barnabas.base.promise import Promise
 from barnabas.broker.fetch_sessions import (
     FINAL_EPOCH,
@@ -262,7 +263,7 @@ class _Fetch:
         return KafkaError(f"{name} was deleted and created again", ErrorCode.INCONSISTENT_TOPIC_ID)
 
     def _data(
-        self, partition: Partition, asked: PartitionFetch, records: object, diverging: EpochEndOffset | None
+        self, partition: Partition, asked: PartitionFetch, records: FileSlice | bytes, diverging: EpochEndOffset | None
     ) -> PartitionData:
         log = partition.log
         is_filtered = self._isolation is Isolation.LAST_STABLE_OFFSET and diverging is None
@@ -272,8 +273,8 @@ class _Fetch:
             high_watermark=log.high_watermark,
             last_stable_offset=log.last_stable_offset,
             log_start_offset=log.log_start_offset,
-            aborted_transactions=_aborted(partition, asked.fetch_offset) if is_filtered else None,
-            records=records,  # type: ignore[arg-type]
+            aborted_transactions=_aborted(partition, asked.fetch_offset, records) if is_filtered else None,
+            records=records,
         )
         if diverging is not None:
             data.diverging_epoch = diverging
@@ -369,6 +370,10 @@ def _diverging_epoch(partition: Partition, asked: PartitionFetch) -> EpochEndOff
     return diverging_epoch(partition, asked.fetch_offset, asked.last_fetched_epoch)
 
 
-def _aborted(partition: Partition, fetch_offset: int) -> list[AbortedTransaction]:
-    found = partition.log.aborted_transactions(fetch_offset, partition.log.last_stable_offset)
+def _aborted(partition: Partition, fetch_offset: int, records: FileSlice | bytes) -> list[AbortedTransaction]:
+    """Returns the aborted transactions that reach into the records of the answer. Kafka orders them by their markers,
+    but there are clients that expect them in the order in which they began."""
+    if not isinstance(records, FileSlice):
+        return []
+    found = partition.log.aborted_in(fetch_offset, records)
     return [AbortedTransaction(producer_id=row.producer_id, first_offset=row.first_offset) for row in found]

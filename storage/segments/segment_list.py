@@ -4,6 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
 from barnabas.base.files import FileSlice
+from barnabas.storage.segments.batches import header_in
 from barnabas.storage.segments.segment import Segment
 
 _CURSORS_MAX = 8
@@ -107,6 +108,16 @@ class SegmentList:
         if end == limit:
             self.remember(max_offset, limit)
         return _slice(segment, start, end, limit, at_least_one)
+
+    def end_offset_of(self, found: FileSlice) -> int | None:
+        """Returns the offset at which what was read just now ends: where the next batch or segment begins. None if
+        nothing follows."""
+        first, end = header_in(found.file, found.position), found.position + found.size
+        assert first is not None, f"no batch at {found.position}"
+        slot = self.count_below(first.base_offset)
+        if end < self._segments[slot].size:
+            return self._segments[slot].base_offset_at(end)
+        return self._bases[slot + 1] if slot + 1 < len(self._bases) else None
 
     def unread_bytes(self, offset: int, max_offset: int) -> int | None:
         """Returns the bytes between the two; None if they are in different segments: no read crosses that border."""

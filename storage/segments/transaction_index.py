@@ -6,6 +6,7 @@ is appended; the file is written again, and synced, when the segment is sealed, 
 batches of every segment that recovery walks over.
 """
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple
@@ -50,36 +51,63 @@ def read_aborted(files: Files, directory: str) -> list[AbortedTransaction]:
 class AbortedTransactions:
     """The rows of all segments of one log, by the base offset of the segment in which each transaction ended."""
 
-    __slots__ = ("_by_segment",)
+    __slots__ = ("_bases", "_by_segment")
 
     def __init__(self) -> None:
         self._by_segment: dict[int, list[AbortedTransaction]] = {}
+        """Rows in the order of their markers."""
+        self._bases: list[int] = []
+        """The keys, ascending."""
 
     def __bool__(self) -> bool:
-        return bool(self._by_segment)
+        return bool(self._bases)
 
     def of_segment(self, base_offset: int) -> list[AbortedTransaction]:
         return self._by_segment.get(base_offset, [])
 
     def add(self, base_offset: int, row: AbortedTransaction) -> None:
-        self._by_segment.setdefault(base_offset, []).append(row)
+        rows = self._by_segment.get(base_offset)
+        if rows is None:
+            self.replace(base_offset, [row])
+        else:
+            rows.append(row)
 
     def replace(self, base_offset: int, rows: list[AbortedTransaction]) -> None:
-        if rows:
-            self._by_segment[base_offset] = rows
-        else:
-            self._by_segment.pop(base_offset, None)
+        if not rows:
+            self.remove_segment(base_offset)
+            return
+        if base_offset not in self._by_segment:
+            insort(self._bases, base_offset)
+        self._by_segment[base_offset] = rows
 
     def remove_segment(self, base_offset: int) -> None:
-        self._by_segment.pop(base_offset, None)
+        if self._by_segment.pop(base_offset, None) is not None:
+            self._bases.remove(base_offset)
 
     def between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Returns the transactions that reach into this range, ordered by first offset."""
-        rows = (row for rows in self._by_segment.values() for row in rows)
-        return sorted(row for row in rows if row.first_offset < end_offset and row.last_offset >= start_offset)
+        """Returns the transactions that reach into this range, ordered by first offset.
+
+        One that ended before it must not be among them: a reader drops all records of its producer until it comes upon
+        the marker, which it would never meet. The search begins at the first row that ends in the range or beyond it,
+        and is over with the first after which everything below the range's end was decided.
+        """
+        found: list[AbortedTransaction] = []
+        for base_offset in self._bases[max(bisect_right(self._bases, start_offset) - 1, 0) :]:
+            rows = self._by_segment[base_offset]
+            for slot in range(bisect_left(rows, start_offset, key=_last_offset), len(rows)):
+                row = rows[slot]
+                if row.first_offset < end_offset:
+                    found.append(row)
+                if row.last_stable_offset >= end_offset:
+                    return sorted(found)
+        return sorted(found)
 
     def files_of(self, directory: str, segments: Iterable[Segment]) -> Iterator[tuple[str, bytes]]:
         """Yields the files that these segments must have, and what each must hold."""
         for segment in segments:
             if rows := self._by_segment.get(segment.base_offset):
                 yield f"{directory}/{file_name(segment.base_offset, TXN_INDEX_SUFFIX)}", encode_aborted(rows)
+
+
+def _last_offset(row: AbortedTransaction) -> int:
+    return row.last_offset

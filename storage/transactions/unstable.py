@@ -41,6 +41,15 @@ class UnstableTransactions:
         del self._ongoing[first_offset]
         self.undecided_markers.append((marker_offset, first_offset))
 
+    def hold_back(self, start_offset: int, end_offset: int) -> None:
+        """Lets nothing from the first offset on be stable until everything below the second one is committed: markers
+        between them, which nobody remembers, may still be lost."""
+        if start_offset not in self._unstable:
+            self._unstable[start_offset] = None
+            self._unstable.move_to_end(start_offset, last=False)
+            self.undecided_markers.appendleft((end_offset - 1, start_offset))
+            self.first_unstable_offset = start_offset
+
     def on_high_watermark(self, high_watermark: int) -> None:
         """Forgets the transactions whose markers are below it: they are decided for good."""
         markers = self.undecided_markers

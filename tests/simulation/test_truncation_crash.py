@@ -284,7 +284,7 @@ class Run:
             for producer_id in IDEMPOTENT:
                 entry = log.producers.by_id.get(producer_id)
                 assert (entry.last_sequence if entry else -1) == model.sequence_of(producer_id), "another past"
-            rows = [(row.first_offset, row.last_offset) for row in log.aborted_transactions(0, model.end)]
+            rows = [(row.first_offset, row.last_offset) for row in log.aborted.between(0, model.end)]
             assert rows == model.aborted()
 
     def stop(self) -> None:

@@ -250,14 +250,14 @@ def test_a_transaction_whose_marker_was_cut_off_is_open_again() -> None:
     transaction(log, ControlType.ABORT, producer_id=6)
     transaction(log, ControlType.ABORT)
     log.advance_high_watermark(4)
-    assert (log.last_stable_offset, len(log.aborted_transactions(0, 9))) == (4, 2)
+    assert (log.last_stable_offset, len(log.aborted.between(0, 9))) == (4, 2)
     log.truncate_to(3)
     assert log.last_stable_offset == 2
-    assert [row.producer_id for row in log.aborted_transactions(0, 9)] == [6]
+    assert [row.producer_id for row in log.aborted.between(0, 9)] == [6]
     broker.kill()
     log = broker.log()
     assert log.last_stable_offset == 2
-    assert [row.producer_id for row in log.aborted_transactions(0, 9)] == [6]
+    assert [row.producer_id for row in log.aborted.between(0, 9)] == [6]
 
 
 def test_truncating_to_the_end_changes_nothing() -> None:
@@ -350,7 +350,7 @@ def test_a_transaction_is_stable_when_its_marker_is_committed() -> None:
     assert log.last_stable_offset == 0, "the marker can still be lost"
     log.advance_high_watermark(3)
     assert log.last_stable_offset == 3
-    assert log.aborted_transactions(0, 3) == []
+    assert log.aborted.between(0, 3) == []
 
 
 def test_an_abort_is_in_the_index_at_once_and_after_any_stop() -> None:
@@ -358,9 +358,9 @@ def test_an_abort_is_in_the_index_at_once_and_after_any_stop() -> None:
     log = broker.log()
     transaction(log, ControlType.ABORT)
     aborted = [AbortedTransaction(first_offset=0, producer_id=7, last_offset=1, last_stable_offset=2)]
-    assert log.aborted_transactions(0, 9) == aborted
+    assert log.aborted.between(0, 9) == aborted
     assert broker.files.exists(f"/data/{ORDERS}/{0:020d}.txnindex")
     for stop in (broker.kill, broker.restart, broker.kill):
         stop()
-        assert broker.log().aborted_transactions(0, 9) == aborted
+        assert broker.log().aborted.between(0, 9) == aborted
         assert isinstance(broker.config, LogConfig)

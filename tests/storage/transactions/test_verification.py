@@ -221,7 +221,7 @@ def test_a_partition_that_was_added_and_never_written_to_takes_its_marker() -> N
     log = Broker().log()
     end(log, epoch=4, is_committed=False)
     assert log.log_end_offset == 1
-    assert log.aborted_transactions(0, 1) == [], "there was nothing to abort"
+    assert log.aborted.between(0, 1) == [], "there was nothing to abort"
     assert refusal(lambda: ask(log, epoch=3)) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 

@@ -37,12 +37,12 @@ def test_they_are_told_whatever_compaction_does_to_the_files_meanwhile() -> None
         while broker.queue.jobs:
             broker.queue.do()
             jobs += 1
-            assert found.log.aborted_transactions(0, 3) == [ABORTED]
+            assert found.log.aborted.between(0, 3) == [ABORTED]
     assert jobs > 3, "names were changed"
     assert [value for _, key, value in found.records() if key == b"a"] == [], "it was compacted"
     assert not found.log.is_offline
     broker.restart()
-    assert CompactedLog(broker).log.aborted_transactions(0, 3) == [ABORTED], "its marker is still there"
+    assert CompactedLog(broker).log.aborted.between(0, 3) == [ABORTED], "its marker is still there"
 
 
 def test_they_go_with_the_segment_that_they_ended_in() -> None:
@@ -51,5 +51,5 @@ def test_they_go_with_the_segment_that_they_ended_in() -> None:
     found.broker.settle()
     found.broker.clock.advance(found.log.config.file_delete_delay_ms)
     found.broker.settle()
-    assert found.log.aborted_transactions(0, 4) == []
+    assert found.log.aborted.between(0, 4) == []
     assert [name for name in found.broker.files.listdir("/data/orders-0") if "txnindex" in name] == []
