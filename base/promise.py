@@ -63,6 +63,24 @@ class Promise(Generic[T]):
         self.when_done(settle)
         return mapped
 
+    def then(self, function: "Callable[[T], Promise[U]]") -> "Promise[U]":
+        """Returns a promise of what the promise that `function` returns for the value will have."""
+        chained: Promise[U] = Promise(self.abandon)
+
+        def settle(last: Promise[U]) -> None:
+            if last.error is not None:
+                chained.fail(last.error)
+            else:
+                chained.resolve(last.value)
+
+        def go_on(kept: Promise[T]) -> None:
+            if kept.error is not None:
+                return chained.fail(kept.error)
+            function(kept.value).when_done(settle)
+
+        self.when_done(go_on)
+        return chained
+
     def or_else(self, function: Callable[[KafkaError], T]) -> "Promise[T]":
         """Returns a promise of the value, or of what `function` returns for a KafkaError, which a client may see."""
         kept_anyhow: Promise[T] = Promise(self.abandon)

@@ -23,6 +23,8 @@ class TransactionalProducer(NamedTuple):
 
     producer_id: int
     producer_epoch: int
+    is_v2: bool
+    """Whether it goes by the rules of transaction.version 2: what it writes to is added to its transaction."""
 
 
 class Decision(Generic[R]):
@@ -33,10 +35,9 @@ class Decision(Generic[R]):
     - `on_committed`: gets None when the records are committed, or the reason why they are not. It must not raise.
     - `is_replayed`: False where deciding has changed the state already, as in a classic group, whose members wait for
       each other in memory. Such records are replayed by the next load only.
-    - `producer`: if set, the records belong to its transaction, and count when the transaction is committed.
     """
 
-    __slots__ = ("is_replayed", "on_appended", "on_committed", "producer", "records", "response")
+    __slots__ = ("is_replayed", "on_appended", "on_committed", "records", "response")
 
     def __init__(
         self,
@@ -46,11 +47,9 @@ class Decision(Generic[R]):
         on_appended: Callable[[], None] | None = None,
         on_committed: Committed | None = None,
         is_replayed: bool = True,
-        producer: TransactionalProducer | None = None,
     ) -> None:
         self.records = records
         self.response = response
         self.on_appended = on_appended
         self.on_committed = on_committed
         self.is_replayed = is_replayed
-        self.producer = producer

@@ -4,9 +4,11 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from barnabas.base.promise import Promise
-from barnabas.broker.coordinator.decision import Decision
+from barnabas.broker.coordinator.decision import Decision, TransactionalProducer
 from barnabas.protocol.compression import CompressionType
 from barnabas.protocol.types import TopicPartition
+from barnabas.storage.transactions.guards import VerificationGuard
+from barnabas.storage.transactions.marker import TransactionMarker
 
 Operation = Callable[[], Decision[Any] | None]
 """What a timer does: a decision like any other. None if there is nothing to do any more."""
@@ -94,8 +96,18 @@ class CoordinatorPartition(Protocol):
         """Returns whole batches from the one that holds `offset`, at least one, up to the end of the log."""
         ...
 
-    def append(self, batches: memoryview, now_ms: int) -> int:
-        """Writes all batches or none, and returns the offset after the last. Raises KafkaError."""
+    def append(self, batches: memoryview, now_ms: int, guard: VerificationGuard | None = None) -> int:
+        """Writes all batches or none, and returns the offset after the last. Raises KafkaError. The first batch of a
+        transaction needs the guard with which it was verified."""
+        ...
+
+    def begin_verification(self, producer: TransactionalProducer) -> VerificationGuard | None:
+        """Returns the guard with which a batch of the producer's transaction may be appended once the transaction's
+        coordinator has agreed; None if that transaction has written here already. Raises KafkaError."""
+        ...
+
+    def end_transaction(self, marker: TransactionMarker, now_ms: int) -> int:
+        """Writes the marker, and returns the offset after it. Raises KafkaError if it is one of the past."""
         ...
 
     def when_committed(self, offset: int) -> Promise[None]:

@@ -1,8 +1,12 @@
 """A partition of this broker as a coordinator uses it."""
 
 from barnabas.base.promise import Promise
+from barnabas.broker.coordinator.decision import TransactionalProducer
 from barnabas.broker.replicas.leader import LeaderPartition
+from barnabas.protocol.batch_header import NO_SEQUENCE
 from barnabas.protocol.types import TopicPartition
+from barnabas.storage.transactions.guards import VerificationGuard
+from barnabas.storage.transactions.marker import TransactionMarker
 
 
 class CoordinatorReplica:
@@ -39,8 +43,16 @@ class CoordinatorReplica:
         assert found is not None, "there is something before the end"
         return found.read()
 
-    def append(self, batches: memoryview, now_ms: int) -> int:
-        return self._partition.append_as_coordinator(batches, now_ms).last_offset + 1
+    def append(self, batches: memoryview, now_ms: int, guard: VerificationGuard | None = None) -> int:
+        return self._partition.append_as_coordinator(batches, now_ms, guard).last_offset + 1
+
+    def begin_verification(self, producer: TransactionalProducer) -> VerificationGuard | None:
+        return self._partition.begin_verification(
+            producer.producer_id, producer.producer_epoch, NO_SEQUENCE, is_v2=producer.is_v2
+        )
+
+    def end_transaction(self, marker: TransactionMarker, now_ms: int) -> int:
+        return self._partition.end_transaction(marker, now_ms).last_offset + 1
 
     def when_committed(self, offset: int) -> Promise[None]:
         return self._partition.when_committed(offset)

@@ -11,10 +11,12 @@ from typing import Generic, TypeVar
 
 from barnabas.base.environment import Clock, Report
 from barnabas.base.promise import Promise, failed
+from barnabas.broker.coordinator.decision import TransactionalProducer
 from barnabas.broker.coordinator.definition import CoordinatorDefinition, CoordinatorPartition, StateMachine
-from barnabas.broker.coordinator.shard_runtime import Decide, ShardRuntime
+from barnabas.broker.coordinator.shard_runtime import Decide, ShardRuntime, Verify
 from barnabas.protocol.errors import CoordinatorLoadInProgress, KafkaError, NotCoordinator
 from barnabas.replication.metadata.image import ImageChanges, MetadataImage
+from barnabas.storage.transactions.marker import TransactionMarker
 
 M = TypeVar("M", bound=StateMachine)
 R = TypeVar("R")
@@ -72,6 +74,22 @@ class CoordinatorRuntime(Generic[M]):
         """Returns the answer to a decision about that key, once it may be seen. Fails with an error for the client."""
         try:
             return self.shard(self.partition_of(key)).run(decide)
+        except KafkaError as error:
+            return failed(error)
+
+    def run_in_transaction(
+        self, key: str, producer: TransactionalProducer, verify: Verify, decide: Decide[M, R]
+    ) -> Promise[R]:
+        """Returns the answer to a decision about that key whose records belong to a transaction."""
+        try:
+            return self.shard(self.partition_of(key)).run_in_transaction(producer, verify, decide)
+        except KafkaError as error:
+            return failed(error)
+
+    def end_transaction(self, index: int, marker: TransactionMarker) -> Promise[None]:
+        """Writes the marker of a transaction to a partition. The promise is kept when it is committed."""
+        try:
+            return self.shard(index).end_transaction(marker)
         except KafkaError as error:
             return failed(error)
 

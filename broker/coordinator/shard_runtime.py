@@ -11,7 +11,7 @@ Rules:
 """
 
 from collections.abc import Callable, Hashable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from barnabas.base.environment import Clock, Report
 from barnabas.base.promise import Promise, failed
@@ -26,14 +26,17 @@ from barnabas.broker.coordinator.definition import (
 )
 from barnabas.broker.coordinator.loader import load
 from barnabas.broker.coordinator.timers import CoordinatorTimers
-from barnabas.protocol.batch_builder import build_end_transaction_marker
 from barnabas.protocol.batch_header import NO_PRODUCER_ID
 from barnabas.protocol.errors import CoordinatorNotAvailable, ErrorCode, KafkaError, NotCoordinator, ProtocolError
-from barnabas.protocol.records import ControlType
+from barnabas.protocol.types import TopicPartition
+from barnabas.storage.transactions.guards import VerificationGuard
+from barnabas.storage.transactions.marker import TransactionMarker
 
 M = TypeVar("M", bound=StateMachine)
 R = TypeVar("R")
 Decide = Callable[[M], Decision[R]]
+Verify = Callable[[TopicPartition], Promise[KafkaError | None]]
+"""Asks a transaction's coordinator whether a partition is part of it. The answer is None, or why it is not."""
 
 _LOADING_MS = 5
 _TIMER_RETRY_MS = 500
@@ -46,9 +49,19 @@ _AS_COORDINATOR_ERROR = {
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""What an error of the log means to a client of the coordinator: look for the coordinator elsewhere, or try again."""
+"""What an error of the log, or of the way to a transaction's coordinator, means to a client of this coordinator: look
+for it elsewhere, or try again."""
+
+
+class _Transaction(NamedTuple):
+    """What records are part of."""
+
+    producer: TransactionalProducer
+    guard: VerificationGuard | None
+    """Proves that the transaction's coordinator was asked; None if it has written to this partition before."""
 
 
 class ShardRuntime(Generic[M]):
@@ -122,7 +135,7 @@ class ShardRuntime(Generic[M]):
 
     # ---- running
 
-    def run(self, decide: Decide[M, R]) -> Promise[R]:
+    def run(self, decide: Decide[M, R], transaction: _Transaction | None = None) -> Promise[R]:
         """Returns the answer to a decision, once it may be seen. The machine must be loaded."""
         assert self._loading is None, "nobody decides on what is half known"
         try:
@@ -131,28 +144,38 @@ class ShardRuntime(Generic[M]):
             decision = decide(self.machine)
         except KafkaError as error:
             return failed(error)
-        return self._carry_out(decision)
+        return self._carry_out(decision, transaction)
 
-    def end_transaction(
-        self, producer: TransactionalProducer, *, coordinator_epoch: int, is_committed: bool
-    ) -> Promise[None]:
-        """Writes the marker that ends a transaction, and replays it as a load would. The machine must be loaded."""
-        assert self._loading is None, "a marker must not overtake what is being loaded"
-        if self._failure is not None:
-            return failed(self._failure)
-        now_ms = self._clock.now_ms()
-        marker = build_end_transaction_marker(
-            ControlType.COMMIT if is_committed else ControlType.ABORT,
-            coordinator_epoch=coordinator_epoch,
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-            timestamp=now_ms,
-        )
+    # ---- transactions
+
+    def run_in_transaction(self, producer: TransactionalProducer, verify: Verify, decide: Decide[M, R]) -> Promise[R]:
+        """Returns the answer to a decision whose records belong to a transaction, and count when that is committed. If
+        it has written nothing here so far, `verify` asks whether this partition is part of it."""
         try:
-            self._seen_end_offset = self._partition.append(memoryview(marker), now_ms)
+            if self._failure is not None:
+                raise self._failure
+            guard = self._partition.begin_verification(producer)
         except KafkaError as error:
             return failed(_as_coordinator_error(error))
-        self.machine.end_transaction(producer.producer_id, is_committed=is_committed)
+        transaction = _Transaction(producer, guard)
+        if guard is None:
+            return self.run(decide, transaction)
+
+        def go_on(refusal: KafkaError | None) -> Promise[R]:
+            return self.run(decide, transaction) if refusal is None else failed(_as_coordinator_error(refusal))
+
+        return verify(self._partition.topic_partition).then(go_on)
+
+    def end_transaction(self, marker: TransactionMarker) -> Promise[None]:
+        """Writes the marker that ends a transaction, and replays it as a load would. The machine must be loaded."""
+        assert self._loading is None, "a marker must not overtake what is being loaded"
+        try:
+            if self._failure is not None:
+                raise self._failure
+            self._seen_end_offset = self._partition.end_transaction(marker, self._clock.now_ms())
+        except KafkaError as error:
+            return failed(_as_coordinator_error(error))
+        self.machine.end_transaction(marker.producer_id, is_committed=marker.is_committed)
         promise: Promise[None] = Promise()
 
         def finish(error: KafkaError | None) -> None:
@@ -164,7 +187,9 @@ class ShardRuntime(Generic[M]):
         self._when_committed(finish)
         return promise
 
-    def _carry_out(self, decision: Decision[R]) -> Promise[R]:
+    # ---- decisions
+
+    def _carry_out(self, decision: Decision[R], transaction: _Transaction | None = None) -> Promise[R]:
         response = decision.response
         promise: Promise[R] = response if isinstance(response, Promise) else Promise()
 
@@ -182,31 +207,32 @@ class ShardRuntime(Generic[M]):
 
         if decision.records:
             try:
-                self._append(decision)
+                self._append(decision, transaction)
             except KafkaError as error:
                 finish(error)
                 return promise
         if decision.on_appended is not None:
             decision.on_appended()
         if decision.is_replayed:
-            producer_id = NO_PRODUCER_ID if decision.producer is None else decision.producer.producer_id
+            producer_id = NO_PRODUCER_ID if transaction is None else transaction.producer.producer_id
             replay = self.machine.replay
             for offset, (key, value) in enumerate(decision.records, self._seen_end_offset - len(decision.records)):
                 replay(key, value, offset, producer_id)
         self._when_committed(finish)
         return promise
 
-    def _append(self, decision: Decision[Any]) -> None:
+    def _append(self, decision: Decision[Any], transaction: _Transaction | None) -> None:
         now_ms = self._clock.now_ms()
+        producer, guard = (None, None) if transaction is None else transaction
         batches = encode_batches(
             decision.records,
             self._serde,
             now_ms=now_ms,
             max_batch_bytes=self._partition.max_message_bytes,
             compression=self._settings.compression,
-            producer=decision.producer,
+            producer=producer,
         )
-        self._seen_end_offset = self._partition.append(memoryview(batches), now_ms)
+        self._seen_end_offset = self._partition.append(memoryview(batches), now_ms, guard)
 
     def _when_committed(self, finish: Callable[[KafkaError | None], None]) -> None:
         """Calls `finish` when everything that the machine has seen so far is committed, which may be now: most answers

@@ -50,6 +50,13 @@ class Group(Protocol):
         where the member may commit to some of them only."""
         ...
 
+    def check_transactional_commit(
+        self, member_id: str, group_instance_id: str | None, generation_id_or_member_epoch: int
+    ) -> PartitionCheck | None:
+        """Raises if the client may not commit in a transaction, as above. One that does not say who it is may: clients
+        of old could not. It does not count as a heartbeat."""
+        ...
+
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Raises if a member of the consumer protocol asks with an epoch that is not its current one."""
         ...

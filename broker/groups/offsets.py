@@ -4,6 +4,8 @@ Rules, Kafka's:
 - The group decides whether a member may commit: everything that it asks for, or nothing. A commit without a generation,
   where there is no group, creates one of simple consumers: empty, and without a protocol.
 - Offsets of a topic that the group is subscribed to do not expire, and are not deleted.
+- A commit in a transaction is refused with ILLEGAL_GENERATION also by the epochs of the consumer protocol, and a
+  rebalance does not stop it.
 - An offset that a transaction wrote is pending until the transaction's marker is replayed. Until then a fetch that
   requires stable offsets is answered UNSTABLE_OFFSET_COMMIT, and neither the offset expires nor is its group removed.
 - An offset that was committed with another topic id than the one that is asked for belongs to another topic.
@@ -18,11 +20,10 @@ from barnabas.broker.groups.group import Group, PartitionCheck
 from barnabas.broker.groups.offset_store import NO_OFFSETS, OffsetStore, StoredOffset
 from barnabas.broker.groups.record import GroupRecord
 from barnabas.protocol.batch_header import NO_PRODUCER_ID
-from barnabas.protocol.errors import ErrorCode, GroupIdNotFound, IllegalGeneration
+from barnabas.protocol.errors import ErrorCode, GroupIdNotFound, IllegalGeneration, StaleMemberEpoch
 from barnabas.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -39,6 +40,13 @@ from barnabas.protocol.messages.offset_fetch import (
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
+)
+from barnabas.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
 )
 from barnabas.protocol.stored.group_records import OffsetCommitKey, OffsetCommitValue
 from barnabas.protocol.types import ZERO_UUID, Uuid
@@ -72,7 +80,7 @@ class Offsets:
                 code = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 if not self._is_too_large(partition.committed_metadata):
                     code = ErrorCode.NONE
-                    self._check(check, topic, partition.partition_index)
+                    self._check(check, topic.name, topic.topic_id, partition.partition_index)
                     value = _value_of(partition, topic.topic_id, now_ms, expire_timestamp)
                     records.append(GroupRecord(_key(request.group_id, topic.name, partition.partition_index), value))
                 partitions.append(
@@ -93,11 +101,42 @@ class Offsets:
             raise error(f"there is no group {request.group_id}")
         return None
 
-    def _check(self, check: PartitionCheck | None, topic: OffsetCommitRequestTopic, partition: int) -> None:
+    def _check(self, check: PartitionCheck | None, topic: str, topic_id: Uuid, partition: int) -> None:
         if check is not None:
-            known = self._context.image().topic(topic.name)
-            topic_id = known.topic_id if topic.topic_id == ZERO_UUID and known is not None else topic.topic_id
-            check(topic.name, topic_id, partition)
+            known = self._context.image().topic(topic)
+            check(topic, known.topic_id if topic_id == ZERO_UUID and known is not None else topic_id, partition)
+
+    def commit_in_transaction(self, request: TxnOffsetCommitRequest) -> Decision[TxnOffsetCommitResponse]:
+        """Like `commit`, but what is written counts when the transaction is committed."""
+        try:
+            check = self._check_transactional_commit(request)
+            records: list[GroupRecord] = []
+            topics = []
+            for topic in request.topics:
+                partitions = []
+                for partition in topic.partitions:
+                    code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                    if not self._is_too_large(partition.committed_metadata):
+                        code = ErrorCode.NONE
+                        self._check(check, topic.name, ZERO_UUID, partition.partition_index)
+                        value = _value_of(partition, ZERO_UUID, self._context.now_ms(), _NO_EXPIRY)
+                        key = _key(request.group_id, topic.name, partition.partition_index)
+                        records.append(GroupRecord(key, value))
+                    partitions.append(
+                        TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+                    )
+                topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
+        except StaleMemberEpoch as error:
+            raise IllegalGeneration(error.message) from error  # the producer knows no epochs of members
+        return Decision(records, TxnOffsetCommitResponse(topics=topics))
+
+    def _check_transactional_commit(self, request: TxnOffsetCommitRequest) -> PartitionCheck | None:
+        group = self._context.groups.get(request.group_id)
+        if group is not None:
+            return group.check_transactional_commit(request.member_id, request.group_instance_id, request.generation_id)
+        if request.generation_id >= 0:
+            raise IllegalGeneration(f"there is no group {request.group_id}")
+        return None
 
     def _is_too_large(self, metadata: str | None) -> bool:
         return metadata is not None and len(metadata) > self._context.config().offset_metadata_max_bytes
@@ -217,7 +256,10 @@ def _key(group_id: str, topic: str, index: int) -> OffsetCommitKey:
 
 
 def _value_of(
-    partition: OffsetCommitRequestPartition, topic_id: Uuid, now_ms: int, expire_timestamp: int
+    partition: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
+    topic_id: Uuid,
+    now_ms: int,
+    expire_timestamp: int,
 ) -> OffsetCommitValue:
     return OffsetCommitValue(
         offset=partition.committed_offset,

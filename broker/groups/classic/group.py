@@ -269,11 +269,26 @@ class ClassicGroup:
         if generation_id_or_member_epoch < 0 and not member_id and group_instance_id is None:
             raise UnknownMemberId(f"{self.group_id} has members, and only they may commit")
         member = self.check_member(member_id, group_instance_id)
-        if generation_id_or_member_epoch != self.generation_id:
-            raise IllegalGeneration(f"{self.group_id} has generation {self.generation_id}")
+        self._check_generation(generation_id_or_member_epoch)
         if self.state is COMPLETING_REBALANCE:  # it knows the generation, but not what it will own
             raise RebalanceInProgress(f"{self.group_id} waits for its assignment")
         self._on_alive(self, member)
+
+    def check_transactional_commit(
+        self, member_id: str, group_instance_id: str | None, generation_id_or_member_epoch: int
+    ) -> None:
+        """Does not ask whether there is a rebalance: the next owner waits for the end of the transaction."""
+        if self.state is DEAD:
+            raise CoordinatorNotAvailable(f"{self.group_id} is dead")
+        says_who = generation_id_or_member_epoch >= 0 or member_id or group_instance_id is not None
+        if not says_who or (generation_id_or_member_epoch < 0 and self.state is EMPTY):
+            return
+        self.check_member(member_id, group_instance_id)
+        self._check_generation(generation_id_or_member_epoch)
+
+    def _check_generation(self, generation_id: int) -> None:
+        if generation_id != self.generation_id:
+            raise IllegalGeneration(f"{self.group_id} has generation {self.generation_id}")
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         if self.state is DEAD:

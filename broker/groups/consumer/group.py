@@ -214,24 +214,22 @@ class ConsumerGroup:
     def check_offset_commit(
         self, member_id: str, group_instance_id: str | None, generation_id_or_member_epoch: int, api_version: int
     ) -> PartitionCheck | None:
-        """Lets a member with an older epoch commit where it has been the owner since: answers may be under way."""
         epoch = generation_id_or_member_epoch
         if epoch < 0 and not self.members:
             return None
         member = self.member(member_id)
         if not member.uses_classic_protocol and api_version < _MEMBER_EPOCH_SINCE:
             raise UnsupportedVersion("members of the consumer protocol commit with OffsetCommit 9 or later")
-        if epoch == member.member_epoch:
+        return _commit_check(member, epoch)
+
+    def check_transactional_commit(
+        self, member_id: str, group_instance_id: str | None, generation_id_or_member_epoch: int
+    ) -> PartitionCheck | None:
+        epoch = generation_id_or_member_epoch
+        says_who = epoch >= 0 or member_id or group_instance_id is not None
+        if not says_who or (epoch < 0 and not self.members):
             return None
-        if epoch > member.member_epoch:
-            raise _stale_epoch(member, f"epoch {epoch} is to come, that of {member_id} is {member.member_epoch}")
-
-        def check(topic: str, topic_id: Uuid, partition: int) -> None:
-            since = member.assignment_epoch_of(topic_id, partition)
-            if since is None or epoch < since:
-                raise _stale_epoch(member, f"{topic}-{partition} was not assigned to {member_id} in epoch {epoch}")
-
-        return check
+        return _commit_check(self.member(member_id), epoch)
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         if member_id is None and member_epoch < 0:
@@ -268,6 +266,22 @@ class ConsumerGroup:
             records.partition_metadata_tombstone(group_id),
             records.epoch_tombstone(group_id),
         ]
+
+
+def _commit_check(member: ConsumerMember, epoch: int) -> PartitionCheck | None:
+    """Lets a member with an older epoch commit where it has been the owner since: answers may be under way."""
+    if epoch == member.member_epoch:
+        return None
+    if epoch > member.member_epoch:
+        raise _stale_epoch(member, f"epoch {epoch} is to come, that of {member.member_id} is {member.member_epoch}")
+
+    def check(topic: str, topic_id: Uuid, partition: int) -> None:
+        since = member.assignment_epoch_of(topic_id, partition)
+        if since is None or epoch < since:
+            text = f"{topic}-{partition} was not assigned to {member.member_id} in epoch {epoch}"
+            raise _stale_epoch(member, text)
+
+    return check
 
 
 def _stale_epoch(member: ConsumerMember, message: str) -> KafkaError:

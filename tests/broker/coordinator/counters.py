@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from barnabas.broker.coordinator.decision import Decision, TransactionalProducer
+from barnabas.base.promise import Promise
+from barnabas.broker.coordinator.decision import Decision
 from barnabas.broker.coordinator.definition import CoordinatorDefinition, CoordinatorPartition, Settings, Timers
 from barnabas.broker.coordinator.key_hash import java_hash
 from barnabas.broker.coordinator.shard_runtime import ShardRuntime
 from barnabas.protocol.batch_header import NO_PRODUCER_ID
 from barnabas.protocol.compression import CompressionType
-from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.types import TopicPartition
 from tests.broker.coordinator.memory_partition import MemoryPartition
 from tests.fakes import FakeClock, FakeReport
@@ -102,4 +103,6 @@ class Kit:
         self.runtime.timers.schedule("a timer", delay_ms, operation)
 
 
-PRODUCER = TransactionalProducer(producer_id=7, producer_epoch=2)
+def code_of(answer: Promise[Any]) -> ErrorCode:
+    assert isinstance(answer.error, KafkaError)
+    return answer.error.code

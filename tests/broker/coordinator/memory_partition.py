@@ -3,11 +3,15 @@
 from collections.abc import Iterable
 
 from barnabas.base.promise import Promise
+from barnabas.broker.coordinator.decision import TransactionalProducer
 from barnabas.protocol.batch_builder import build_batch
-from barnabas.protocol.batch_header import BatchHeader, iter_batches, set_offsets
+from barnabas.protocol.batch_header import NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, iter_batches, set_offsets
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.records import NewRecord, iter_records
 from barnabas.protocol.types import TopicPartition
+from barnabas.storage.producer_state import ProducerState, replay_batch
+from barnabas.storage.transactions.guards import VerificationGuard
+from barnabas.storage.transactions.marker import TransactionMarker
 
 Stored = tuple[bytes, bytes | None]
 
@@ -22,6 +26,7 @@ class MemoryPartition:
         self.append_error: KafkaError | None = None
         """Set: appends fail with it, and nothing is written."""
         self._commits_at_once = True
+        self._producers = ProducerState()
         self._batches: list[tuple[int, bytes]] = []
         """Each with the offset after it."""
         self._waiters: list[tuple[int, Promise[None]]] = []
@@ -40,17 +45,32 @@ class MemoryPartition:
         assert data, "nothing is read at the end"
         return bytes(data)
 
-    def append(self, batches: memoryview, now_ms: int) -> int:
+    def append(self, batches: memoryview, now_ms: int, guard: VerificationGuard | None = None) -> int:
         if self.append_error is not None:
             raise self.append_error
-        for position, header in list(iter_batches(batches)):
+        checked = list(iter_batches(batches))
+        for _, header in checked:
+            if header.producer_id != NO_PRODUCER_ID:
+                self._producers.check_own(header, guard)
+        for position, header in checked:
             batch = batches[position : position + header.size_bytes]
             base_offset = self.log_end_offset
             set_offsets(batch, base_offset, 0)
             self._batches.append((base_offset + header.last_offset_delta + 1, bytes(batch)))
+            if header.producer_id != NO_PRODUCER_ID:
+                replay_batch(self._producers, header, batch, base_offset)
         if self._commits_at_once:
             self.commit()
         return self.log_end_offset
+
+    def begin_verification(self, producer: TransactionalProducer) -> VerificationGuard | None:
+        return self._producers.begin_verification(
+            producer.producer_id, producer.producer_epoch, NO_SEQUENCE, is_v2=producer.is_v2, now_ms=0
+        )
+
+    def end_transaction(self, marker: TransactionMarker, now_ms: int) -> int:
+        self._producers.check_marker(marker)
+        return self.append(memoryview(marker.to_batch(now_ms)), now_ms)
 
     def when_committed(self, offset: int) -> Promise[None]:
         assert offset > self.high_watermark, "nobody waits for what is committed"

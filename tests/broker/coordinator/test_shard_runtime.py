@@ -1,21 +1,14 @@
 """The runtime of one partition: the order of things, who waits for what, and how it ends."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from barnabas.base.promise import Promise
 from barnabas.broker.coordinator.decision import Decision
 from barnabas.broker.coordinator.shard_runtime import ShardRuntime
-from barnabas.protocol.errors import ErrorCode, KafkaError, KafkaStorageError, NotLeaderOrFollower
-from tests.broker.coordinator.counters import COMMIT_TIMEOUT_MS, PRODUCER, Kit, definition
-
-
-def code_of(answer: Promise[Any]) -> ErrorCode:
-    assert isinstance(answer.error, KafkaError)
-    return answer.error.code
-
+from barnabas.protocol.errors import ErrorCode, KafkaStorageError, NotLeaderOrFollower
+from tests.broker.coordinator.counters import COMMIT_TIMEOUT_MS, Kit, code_of, definition
 
 # ---- the order of things
 
@@ -231,56 +224,6 @@ def test_what_comes_after_a_timeout_still_waits_for_what_timed_out() -> None:
     assert not seen.done
     kit.partition.commit()
     assert seen.value == 1
-
-
-# ---- transactions
-
-
-@pytest.mark.parametrize("is_committed", [False, True])
-def test_records_of_a_transaction_and_its_marker_reach_a_live_machine_as_they_reach_a_loading_one(
-    is_committed: bool,
-) -> None:
-    kit = Kit()
-    kit.runtime.run(lambda counters: counters.set("a", 1))
-    kit.runtime.run(lambda counters: counters.set("a", 2, producer=PRODUCER))
-    live = [(dict(kit.machine.values), dict(kit.machine.pending))]
-    loads = [kit.loaded(kit.partition).machine]
-    ended = kit.runtime.end_transaction(PRODUCER, coordinator_epoch=5, is_committed=is_committed)
-    assert ended.done
-    assert ended.error is None
-    live.append((dict(kit.machine.values), dict(kit.machine.pending)))
-    loads.append(kit.loaded(kit.partition).machine)
-    assert live == [({"a": 1}, {7: {"a": 2}}), ({"a": 2 if is_committed else 1}, {})]
-    assert [(machine.values, machine.pending) for machine in loads] == live
-    assert [machine.offsets for machine in (*loads, kit.machine)] == [[0, 1]] * 3
-    _, written, marker = kit.partition.batches()
-    assert (written.producer_id, written.producer_epoch, written.base_sequence) == (7, 2, -1)
-    assert written.is_transactional
-    assert marker.is_control
-    assert (marker.producer_id, marker.producer_epoch) == (7, 2)
-
-
-def test_a_marker_is_answered_when_it_is_committed_and_not_at_all_if_it_cannot_be_written() -> None:
-    kit = Kit()
-    kit.runtime.run(lambda counters: counters.set("a", 2, producer=PRODUCER))
-    kit.partition.append_error = KafkaStorageError("no space")
-    refused = kit.runtime.end_transaction(PRODUCER, coordinator_epoch=5, is_committed=True)
-    assert code_of(refused) == ErrorCode.NOT_COORDINATOR
-    assert kit.machine.pending
-    kit.partition.append_error, kit.partition.commits_at_once = None, False
-    ended = kit.runtime.end_transaction(PRODUCER, coordinator_epoch=5, is_committed=True)
-    seen = kit.runtime.run(lambda counters: counters.get("a"))
-    assert not ended.done
-    assert not seen.done
-    kit.partition.commit()
-    assert ended.error is None
-    assert seen.value == 2
-    slow = kit.runtime.end_transaction(PRODUCER, coordinator_epoch=5, is_committed=True)
-    kit.clock.advance(COMMIT_TIMEOUT_MS)
-    assert code_of(slow) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    kit.runtime.unload()
-    late = kit.runtime.end_transaction(PRODUCER, coordinator_epoch=5, is_committed=True)
-    assert code_of(late) == ErrorCode.NOT_COORDINATOR
 
 
 # ---- timers
