@@ -72,6 +72,8 @@ def _settings(arguments: Arguments) -> Settings:
         raise UsageError("--replay judges a history that is there: leave out --history")
     if arguments.acks != "all" and not arguments.no_idempotence:
         raise UsageError(f"an idempotent producer needs acks=all: with --acks {arguments.acks} give --no-idempotence")
+    if arguments.transactions and arguments.no_idempotence:
+        raise UsageError("a transactional producer is idempotent: leave out --no-idempotence")
     if arguments.phases is not None and arguments.between is None:
         raise UsageError("--phases needs --between COMMAND")
     if arguments.topic is not None and (arguments.partitions or arguments.replication_factor):
@@ -92,7 +94,7 @@ def _settings(arguments: Arguments) -> Settings:
             arguments.consumers,
             arguments.readers,
         ),
-        Sending(arguments.acks, not arguments.no_idempotence, arguments.compression),
+        Sending(arguments.acks, not arguments.no_idempotence, arguments.transactions, arguments.compression),
         arguments.timeout,
     )
 
@@ -133,6 +135,7 @@ LOAD_OPTIONS = (
 SENDING_OPTIONS = (
     Option("--acks", "0, 1 or all (default all)", "ACKS", one_of("0", "1", "all"), "all"),
     Option("--no-idempotence", "producers that may store a record twice when they retry"),
+    Option("--transactions", "producers send in transactions, and abort some; consumers read what is committed"),
     Option(
         "-z --compression",
         "none, gzip, snappy, lz4 or zstd (default none)",

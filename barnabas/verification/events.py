@@ -55,6 +55,31 @@ class Failed(NamedTuple):
     """Whether the error guarantees that the record was not stored."""
 
 
+class TransactionBegun(NamedTuple):
+    """What the producer sends from now on is of a transaction, until it begins the next one. One that nobody asks to
+    commit can never be committed."""
+
+    time_ms: int
+    producer: int
+
+
+class TransactionEnding(NamedTuple):
+    """The producer asks for the end of its transaction, and sends nothing more of it. It may ask for a commit, and
+    for an abort when that has failed."""
+
+    time_ms: int
+    producer: int
+    commit: bool
+
+
+class TransactionEnded(NamedTuple):
+    time_ms: int
+    producer: int
+    committed: bool | None
+    """None if it may be committed or not."""
+    error: str | None = None
+
+
 class Consumer(NamedTuple):
     time_ms: int
     consumer: str
@@ -151,6 +176,6 @@ class ClientError(NamedTuple):
 
 
 Event = (
-    Begin | Sent | Acknowledged | Failed | Consumer | Assigned | Polled | Commit | Committed | Asked | Told | Bounds
-    | Ended | Command | ClientError
+    Begin | Sent | Acknowledged | Failed | TransactionBegun | TransactionEnding | TransactionEnded | Consumer | Assigned
+    | Polled | Commit | Committed | Asked | Told | Bounds | Ended | Command | ClientError
 )  # fmt: skip

@@ -23,7 +23,11 @@ class Kind(Enum):
     COMMIT_WENT_BACK = "commit-went-back", "a committed offset that went back, although nobody committed that"
     COMMIT_UNKNOWN = "unknown-commit", "a committed offset that nobody committed"
     GROUP_SKIP = "group-skip", "a group passed over records between its committed offset and its next poll"
+    ABORTED_READ = "aborted-read", "a record of a transaction that was not committed"
+    OPEN_READ = "uncommitted-read", "a record that was read before its transaction was to be committed"
+    TORN = "torn-transaction", "a transaction of which some records are there and others are not"
     STUCK_SEND = "stuck-send", "a record that was neither acknowledged nor refused in time"
+    STUCK_TRANSACTION = "stuck-transaction", "a transaction that neither was committed nor aborted in time"
     STUCK_READ = "stuck-read", "a partition that could not be read to its end in time"
 
     def __init__(self, slug: str, meaning: str) -> None:

@@ -15,6 +15,13 @@ from barnabas.verification.checks.sends import (
     refused_but_stored,
     stuck_sends,
 )
+from barnabas.verification.checks.transactions import (
+    EarlyReads,
+    MissingOfTransactions,
+    aborted_reads,
+    outcomes,
+    stuck_transactions,
+)
 from barnabas.verification.events import PRODUCERS_MAX, READ_BACK, BadHistory, Event
 from barnabas.verification.findings import Finding, Findings, Kind
 from barnabas.verification.ledger import (
@@ -26,6 +33,7 @@ from barnabas.verification.ledger import (
     Ledger,
     PartitionLedger,
     SentRecords,
+    Transactions,
 )
 
 ERRORS_MAX = 1000
@@ -44,6 +52,8 @@ class Counts(NamedTuple):
     excused: int
     commits: int
     assignments: int
+    transactions: dict[str, int]
+    """How many transactions were committed, were aborted, and may be either; nothing without transactions."""
 
 
 class Verdict(NamedTuple):
@@ -70,7 +80,8 @@ class Judge:
     def __init__(self) -> None:
         self._ledger = Ledger()
         self._findings = Findings()
-        self._reads = Reads(self._ledger, self._findings)
+        self._early_reads = EarlyReads(self._ledger)
+        self._reads = Reads(self._ledger, self._findings, self._early_reads.found)
         self._polls = PollOrder(self._ledger, self._findings)
         self._commits = Commits(self._findings)
         self._begin: events.Begin | None = None
@@ -82,12 +93,15 @@ class Judge:
         self._unknown_bounds: set[int] = set()
         self._commands: list[events.Command] = []
         self._errors: dict[str, int] = {}
-        self.sent = self.acknowledged = self.refused = self.unknown = self.read = self.assignments = 0
+        self.sent = self.acknowledged = self.refused = self.unknown = self.read = self.assignments = self.committed = 0
         self._see: dict[type, Callable[[Any], None]] = {
             events.Begin: self._began,
             events.Sent: self._sent,
             events.Acknowledged: self._acknowledged,
             events.Failed: self._failed,
+            events.TransactionBegun: self._transaction_begun,
+            events.TransactionEnding: lambda event: self._transactions(event.producer).ending(event.commit),
+            events.TransactionEnded: self._transaction_ended,
             events.Consumer: self._consumer,
             events.Assigned: self._assigned,
             events.Polled: self._polled,
@@ -117,11 +131,27 @@ class Judge:
         self._reads.is_shared = event.shared
         self._ledger.partitions = [PartitionLedger(index, first) for index, first in enumerate(event.first_offsets)]
 
+    def _producer(self, producer: int) -> SentRecords:
+        """Returns what the producer has sent; nothing yet if the history tells of it for the first time."""
+        if (sent := self._ledger.producers.get(producer)) is None:
+            if not 0 <= producer < PRODUCERS_MAX:
+                raise BadHistory(f"a producer must be a number from 0 to {PRODUCERS_MAX - 1}, not {producer}")
+            sent = self._ledger.producers[producer] = SentRecords(producer)
+        return sent
+
+    def _transactions(self, producer: int) -> Transactions:
+        return self._producer(producer).transactions
+
+    def _transaction_begun(self, event: events.TransactionBegun) -> None:
+        sent = self._producer(event.producer)
+        sent.transactions.begin(len(sent), event.time_ms)
+
+    def _transaction_ended(self, event: events.TransactionEnded) -> None:
+        self._transactions(event.producer).ended(event.committed)
+        self.committed += event.committed is True
+
     def _sent(self, event: events.Sent) -> None:
-        if (sent := self._ledger.producers.get(event.producer)) is None:
-            if not 0 <= event.producer < PRODUCERS_MAX:
-                raise BadHistory(f"a producer must be a number from 0 to {PRODUCERS_MAX - 1}, not {event.producer}")
-            sent = self._ledger.producers[event.producer] = SentRecords(event.producer)
+        sent = self._producer(event.producer)
         self._ledger.partition(event.partition)
         sent.add(event.sequence, event.partition, event.time_ms)
         self.sent += 1
@@ -189,13 +219,18 @@ class Judge:
         """Judges what only the whole history can tell, and returns everything. Call it once, when the history ends."""
         if self._begin is None:
             raise BadHistory("the history is empty")
-        missing = MissingRecords(self._ledger)
+        of_transactions = MissingOfTransactions(self._ledger)
+        missing = MissingRecords(self._ledger, of_transactions)
         for findings in (
             missing.findings(),
             misplaced(self._ledger),
             out_of_order(self._ledger),
             refused_but_stored(self._ledger),
+            aborted_reads(self._ledger),
+            self._early_reads.findings(),
+            of_transactions.torn(),
             stuck_sends(self._ledger),
+            stuck_transactions(self._ledger),
             stuck_reads(self._ledger, self._endings, self._unknown_bounds),
         ):
             for finding in findings:
@@ -230,6 +265,7 @@ class Judge:
             excused,
             self._commits.stored,
             self.assignments,
+            outcomes(self._ledger),
         )
 
 

@@ -1,6 +1,7 @@
 """What is known of every record and every offset, in a few integers each: a history may have millions of them."""
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterator
 
 from barnabas.verification.events import BadHistory
@@ -14,6 +15,9 @@ SEQUENCE_BITS = 40
 PENDING, UNKNOWN, REFUSED, ACKNOWLEDGED_SOMEWHERE = -1, -2, -3, -4
 NEVER = -1
 
+# What became of a transaction. One that is open, or that is to be aborted, can never be committed.
+OPEN, COMMITTING, ABORTING, COMMITTED, ABORTED, IN_DOUBT, NO_TRANSACTION = range(7)
+
 # Who has read a record, and what was said about it.
 SEEN, READ_BACK_SEEN, REPEATED = 1, 2, 4
 
@@ -24,6 +28,59 @@ def record_id(producer: int, sequence: int) -> int:
 
 def producer_and_sequence(identity: int) -> tuple[int, int]:
     return identity >> SEQUENCE_BITS, identity & ((1 << SEQUENCE_BITS) - 1)
+
+
+class Transactions:
+    """The transactions of one producer. One follows the other, so each has the sequences up to the next."""
+
+    def __init__(self, producer: int) -> None:
+        self.producer = producer
+        self._first_sequences = array("q")
+        self.states = bytearray()
+        self.began_ms = array("q")
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    def begin(self, first_sequence: int, time_ms: int) -> None:
+        if self.states and self.states[-1] <= ABORTING:
+            raise BadHistory(f"producer {self.producer} has begun a transaction before its last one has ended")
+        self._first_sequences.append(first_sequence)
+        self.states.append(OPEN)
+        self.began_ms.append(time_ms)
+
+    def ending(self, commit: bool) -> None:
+        self._require_one_under_way()
+        if commit:
+            self.states[-1] = COMMITTING
+        elif self.states[-1] == OPEN:  # after a commit that failed, an abort may come too late
+            self.states[-1] = ABORTING
+
+    def ended(self, committed: bool | None) -> None:
+        self._require_one_under_way()
+        if committed and self.states[-1] != COMMITTING:
+            raise BadHistory(f"a transaction of producer {self.producer} was committed, and nobody asked for that")
+        if committed is None:
+            self.states[-1] = IN_DOUBT if self.states[-1] == COMMITTING else ABORTED
+        else:
+            self.states[-1] = COMMITTED if committed else ABORTED
+
+    def _require_one_under_way(self) -> None:
+        if not self.states or self.states[-1] > ABORTING:
+            raise BadHistory(f"producer {self.producer} ends a transaction that it has not begun")
+
+    def index_of(self, sequence: int) -> int:
+        """Returns which transaction a record is of; -1 for one that was sent before the first."""
+        return bisect_right(self._first_sequences, sequence) - 1
+
+    def state_of(self, sequence: int) -> int:
+        index = self.index_of(sequence)
+        return NO_TRANSACTION if index < 0 else self.states[index]
+
+    def sequences(self, index: int, sent: int) -> range:
+        """Returns those of one transaction, when so many records were sent in all."""
+        is_last = index + 1 == len(self._first_sequences)
+        return range(self._first_sequences[index], sent if is_last else self._first_sequences[index + 1])
 
 
 class SentRecords:
@@ -39,6 +96,7 @@ class SentRecords:
         self.found_at = array("q")
         """The first offset at which anybody read it, or NEVER."""
         self.flags = bytearray()
+        self.transactions = Transactions(producer)
 
     def __len__(self) -> int:
         return len(self.partitions)
@@ -49,6 +107,8 @@ class SentRecords:
                 f"producer {self.producer} sent record {sequence} where {len(self)} was next: "
                 "each producer numbers its records from 0 on"
             )
+        if len(self.transactions) and self.transactions.states[-1] != OPEN:
+            raise BadHistory(f"producer {self.producer} sent record {sequence} after the end of its transaction")
         self.partitions.append(partition)
         self.sent_ms.append(time_ms)
         self.answered_ms.append(NEVER)

@@ -39,13 +39,17 @@ def _checked(verdict: Verdict) -> Iterator[str]:
     partitions = plural(len(begin.first_offsets), "partition")
     seconds = human_duration((verdict.ended_ms - begin.time_ms) / 1000)
     yield f"Topic {begin.topic} ({partitions}) was written and read for {seconds}."
-    how = "idempotent" if begin.idempotent else "non-idempotent"
+    how = "transactional" if counts.transactions else "idempotent" if begin.idempotent else "non-idempotent"
     refused = f", {counts.refused:,} refused" if counts.refused else ""
     unknown = f", {counts.unknown:,} that may be stored or not" if counts.unknown else ""
     yield (
         f"{_records(counts.sent)} sent by {how} producers with acks={begin.acks}: "
         f"{counts.acknowledged:,} acknowledged{refused}{unknown}."
     )
+    if ends := counts.transactions:
+        in_doubt = f", {ends['in_doubt']:,} that may be either" if ends["in_doubt"] else ""
+        transactions = f"{_records(sum(ends.values()), 'transaction')} begun"
+        yield f"{transactions}: {ends['committed']:,} committed, {ends['aborted']:,} aborted{in_doubt}."
     readers, members = plural(verdict.roles.get(READER, 0), "reader"), plural(verdict.roles.get(MEMBER, 0), "member")
     groups, commits = plural(verdict.groups, "group"), plural(counts.commits, "commit")
     back = ", and when all was read back" if verdict.roles.get(READ_BACK) else ""
@@ -110,6 +114,13 @@ def _conclusion(verdict: Verdict) -> str:
     nothing = "Nothing else was found" if verdict.findings.counts else "Nothing was found"
     if not verdict.counts.acknowledged:
         return f"{nothing}, but nothing was acknowledged either: this says little."
+    if ends := verdict.counts.transactions:
+        if not ends["committed"]:
+            return f"{nothing}, but no transaction was committed either: this says little."
+        return (
+            f"{nothing}: every record of a committed transaction is there once, in order, unaltered, every reader "
+            "found it, and nobody has read any other."
+        )
     if verdict.findings.counts:
         return f"{nothing}: every acknowledged record is there, unaltered, and every reader found it."
     return f"{nothing}: every acknowledged record is there once, in order, unaltered, and every reader found it."

@@ -4,6 +4,8 @@ All readers together pass here a few times for every record, so the loop of `pol
 itself, and calls something only for what is new or wrong.
 """
 
+from collections.abc import Callable
+
 from barnabas.verification.events import FOREIGN, PRODUCERS_MAX, SEQUENCES_MAX, BadHistory, Polled
 from barnabas.verification.findings import Finding, Findings, Kind
 from barnabas.verification.ledger import (
@@ -20,11 +22,15 @@ from barnabas.verification.ledger import (
     record_id,
 )
 
+FoundFirst = Callable[[SentRecords, int, int, Polled], None]
+"""Hears of each record of a transaction when somebody has read it for the first time."""
+
 
 class Reads:
-    def __init__(self, ledger: Ledger, findings: Findings) -> None:
+    def __init__(self, ledger: Ledger, findings: Findings, found_first: FoundFirst) -> None:
         self._ledger = ledger
         self._findings = findings
+        self._found_first = found_first
         self._said: set[tuple[Kind, int, int, int]] = set()
         self.is_shared = True
         self.foreign = 0
@@ -84,6 +90,8 @@ class Reads:
             return
         if (first := sent.found_at[sequence]) == NEVER:
             sent.found_at[sequence] = offset
+            if len(sent.transactions):
+                self._found_first(sent, sequence, offset, event)
             return
         sent.flags[sequence] |= REPEATED
         identity = record_id(sent.producer, sequence)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from barnabas.verification.checks.reads import finding_about
+from barnabas.verification.checks.transactions import MissingOfTransactions, may_be_read
 from barnabas.verification.findings import Finding, Kind
 from barnabas.verification.ledger import (
     ACKNOWLEDGED_SOMEWHERE,
@@ -20,21 +21,25 @@ from barnabas.verification.ledger import (
 
 
 class MissingRecords:
-    """Finds acknowledged records that are not there. `excused` counts those that retention may have deleted."""
+    """Finds acknowledged records that are not there. `excused` counts those that retention may have deleted. Of
+    transactions only those that were committed must be there."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, of_transactions: MissingOfTransactions) -> None:
         self._ledger = ledger
+        self._of_transactions = of_transactions
         self.excused = 0
 
     def findings(self) -> Iterator[Finding]:
         for sent in self._ledger.producers.values():
             for sequence, position in acknowledged_positions(sent, len(self._ledger.partitions)):
-                if sent.flags[sequence] & READ_BACK_SEEN:
+                if sent.flags[sequence] & READ_BACK_SEEN or not may_be_read(sent, sequence):
                     continue
                 partition = self._ledger.partitions[sent.partitions[sequence]]
                 if partition.is_excused(position):
                     self.excused += 1
-                elif _is_missing(sent.flags[sequence], position, partition):
+                elif not _is_missing(sent.flags[sequence], position, partition):
+                    continue
+                elif self._of_transactions.is_lost(sent, sequence):
                     yield self._missing(sent, sequence, position, partition)
 
     def _missing(self, sent: SentRecords, sequence: int, position: int, partition: PartitionLedger) -> Finding:

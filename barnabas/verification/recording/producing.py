@@ -1,4 +1,4 @@
-"""A producer that sends at a rate, each record to the next partition, and writes down what becomes of it."""
+"""Producers that send at a rate, each record to the next partition, and write down what becomes of it."""
 
 import threading
 import time
@@ -27,49 +27,46 @@ DEFINITE = frozenset(
 )
 
 
-class ProducerWorker:
+class Sends:
+    """What one producer sends, numbered over all clients that it has had, and what becomes of it."""
+
     def __init__(self, number: int, topic: str, partitions: int, settings: Settings, tape: Tape) -> None:
-        self._number = number
+        self.number = number
         self._topic = topic
         self._partitions = partitions
         self._settings = settings
         self._tape = tape
-        self._next = 0
+        self.count = 0
+        self.failed = 0
         self._is_closed = False
 
-    def run(self, content: Content, is_over: threading.Event) -> None:
-        """Sends until the load is over, and then waits for what is not answered yet."""
-        client = Producer(self._properties())
-        rate = self._settings.load.rate / self._settings.load.producers
-        started_at = time.monotonic()
-        while not is_over.is_set():
-            due = int((time.monotonic() - started_at) * rate) + 1 - self._next
-            if due <= 0:
-                client.poll(min(1 / rate, POLL_S_MAX))
-            for _ in range(min(due, SENT_AT_ONCE_MAX)):
-                self._send(client, content, is_over)
-            client.poll(0)
-        client.flush(self._settings.timeout_s)
-        self._is_closed = True
-        client.purge()
-
-    def _properties(self) -> dict[str, Any]:
+    def client(self, **others: Any) -> Any:
+        """Returns a client that notes its errors."""
         sending, timeout_ms = self._settings.sending, int(self._settings.timeout_s * 1000)
-        return self._settings.client_properties(
-            acks=sending.acks,
-            enable_idempotence=sending.is_idempotent,
-            compression_type=sending.compression,
+        properties = {
+            "acks": sending.acks,
+            "enable_idempotence": sending.is_idempotent,
+            "compression_type": sending.compression,
             # Longer than anybody waits: what is not answered by then is stuck, and has not merely failed.
-            message_timeout_ms=2 * timeout_ms,
-            linger_ms=5,
-        ) | {"error_cb": self._note_error}
+            "message_timeout_ms": 2 * timeout_ms,
+            "linger_ms": 5,
+        }
+        return Producer(self._settings.client_properties(**properties | others) | {"error_cb": self._note_error})
 
-    def _send(self, client: Any, content: Content, is_over: threading.Event) -> None:
-        sequence = self._next
-        self._next += 1
-        partition = (sequence + self._number) % self._partitions
-        self._tape.record(Sent(now_ms(), self._number, sequence, partition))
-        key, value = content.key(self._number, sequence), content.value(self._number, sequence)
+    def due(self, started_at: float) -> int:
+        """Returns how many records should have been sent by now and were not."""
+        rate = self._settings.load.rate / self._settings.load.producers
+        return int((time.monotonic() - started_at) * rate) + 1 - self.count
+
+    def wait_for_next(self, client: Any) -> None:
+        client.poll(min(self._settings.load.producers / self._settings.load.rate, POLL_S_MAX))
+
+    def send(self, client: Any, content: Content, is_over: threading.Event) -> None:
+        sequence = self.count
+        self.count += 1
+        partition = (sequence + self.number) % self._partitions
+        self._tape.record(Sent(now_ms(), self.number, sequence, partition))
+        key, value = content.key(self.number, sequence), content.value(self.number, sequence)
         delivered = partial(self._delivered, sequence)
         while True:
             try:
@@ -77,25 +74,52 @@ class ProducerWorker:
                 return
             except BufferError as error:
                 if is_over.is_set():
-                    self._tape.record(Failed(now_ms(), self._number, sequence, str(error), True))
+                    self.failed += 1
+                    self._tape.record(Failed(now_ms(), self.number, sequence, str(error), True))
                     return
                 client.poll(POLL_S_MAX)
             except KafkaException as error:
                 self._delivered(sequence, error.args[0], None)
                 return
 
+    def close(self) -> None:
+        """From now on nothing is noted any more."""
+        self._is_closed = True
+
     def _delivered(self, sequence: int, error: Any, message: Any) -> None:
         if self._is_closed:
             return
         if error is not None:
+            self.failed += 1
             definite = error.code() in DEFINITE
-            self._tape.record(Failed(now_ms(), self._number, sequence, error.name(), definite))
+            self._tape.record(Failed(now_ms(), self.number, sequence, error.name(), definite))
         elif self._settings.sending.acks == "0":
-            self._tape.record(Failed(now_ms(), self._number, sequence, "nobody answers with acks=0", False))
+            self._tape.record(Failed(now_ms(), self.number, sequence, "nobody answers with acks=0", False))
         else:
             offset = message.offset() if message.offset() is not None and message.offset() >= 0 else None
-            self._tape.record(Acknowledged(now_ms(), self._number, sequence, offset))
+            self._tape.record(Acknowledged(now_ms(), self.number, sequence, offset))
 
     def _note_error(self, error: Any) -> None:
         if not self._is_closed:
-            self._tape.record(ClientError(now_ms(), f"producer-{self._number}", error.name()))
+            self._tape.record(ClientError(now_ms(), f"producer-{self.number}", error.name()))
+
+
+class ProducerWorker:
+    def __init__(self, sends: Sends, timeout_s: float) -> None:
+        self._sends = sends
+        self._timeout_s = timeout_s
+
+    def run(self, content: Content, is_over: threading.Event) -> None:
+        """Sends until the load is over, and then waits for what is not answered yet."""
+        sends = self._sends
+        client = sends.client()
+        started_at = time.monotonic()
+        while not is_over.is_set():
+            if (due := sends.due(started_at)) <= 0:
+                sends.wait_for_next(client)
+            for _ in range(min(due, SENT_AT_ONCE_MAX)):
+                sends.send(client, content, is_over)
+            client.poll(0)
+        client.flush(self._timeout_s)
+        sends.close()
+        client.purge()

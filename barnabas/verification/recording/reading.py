@@ -38,7 +38,9 @@ class Reading:
 
 
 def consumer_client(settings: Settings, name: str, group: str, note: Callable[[str, Any], None]) -> Any:
-    properties = settings.client_properties(auto_offset_reset="earliest", check_crcs=True, client_id=name)
+    properties = settings.client_properties(
+        auto_offset_reset="earliest", check_crcs=True, client_id=name, isolation_level="read_committed"
+    )
     own = {"enable.auto.commit": False, "enable.partition.eof": True, "group.id": group}
     return Client(properties | own | {"error_cb": partial(note, name)})
 

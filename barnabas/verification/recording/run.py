@@ -17,17 +17,20 @@ from barnabas.output import human_duration, plural
 from barnabas.verification import events
 from barnabas.verification.content import Content
 from barnabas.verification.judge import Verdict
-from barnabas.verification.recording.producing import ProducerWorker
+from barnabas.verification.recording.producing import ProducerWorker, Sends
 from barnabas.verification.recording.progress import ProgressLine
 from barnabas.verification.recording.reading import Member, Reader, Reading, consumer_client
 from barnabas.verification.recording.settings import CannotVerify, Settings
 from barnabas.verification.recording.tape import Tape, now_ms
 from barnabas.verification.recording.topic import Topic, prepare, remove
+from barnabas.verification.recording.transactions import TransactionalWorker
 from barnabas.verification.recording.workers import Workers
 
 READ_BACKS = 2
 LOOK_AGAIN_S = 0.05
 PROGRESS_S = 1.0
+# A partition ends where its last record ends, of whatever transaction: who cannot read up to there is stuck.
+READ_UNCOMMITTED = {"isolation.level": "read_uncommitted"}
 
 
 def record(settings: Settings, history: TextIO | None) -> Verdict:
@@ -115,9 +118,16 @@ class Run:
         return positions
 
     def _start_producers(self, content: Content) -> list[threading.Thread]:
+        settings, topic = self._settings, self._topic
+        all_sends = [
+            Sends(number, topic.name, topic.partitions, settings, self.tape)
+            for number in range(settings.load.producers)
+        ]
         workers = [
-            ProducerWorker(number, self._topic.name, self._topic.partitions, self._settings, self.tape)
-            for number in range(self._settings.load.producers)
+            TransactionalWorker(sends, f"{topic.name}-{sends.number}", settings.timeout_s, self.tape)
+            if settings.sending.is_transactional
+            else ProducerWorker(sends, settings.timeout_s)
+            for sends in all_sends
         ]
         return [
             self._workers.start(f"producer-{number}", partial(worker.run, content, self._load_is_over))
@@ -146,7 +156,8 @@ class Run:
 
     def _counts(self) -> str:
         judge = self.tape.judge
-        return f"{judge.sent:,} records sent, {judge.acknowledged:,} acknowledged, {judge.read:,} read"
+        committed = f", {judge.committed:,} transactions committed" if judge.committed else ""
+        return f"{judge.sent:,} records sent, {judge.acknowledged:,} acknowledged, {judge.read:,} read{committed}"
 
     def _run_command(self, phase: int, command: str) -> None:
         """Runs the user's command while the load goes on. What it prints goes to stderr; stdout is for the verdict."""
@@ -161,7 +172,8 @@ class Run:
     def _bounds(self) -> dict[int, tuple[int, int]]:
         """Returns where partitions begin and end, those of which a broker says so. Errors on the way are no event: the
         history may not have begun."""
-        client = consumer_client(self._settings, "bounds", f"{self._topic.name}-bounds", lambda name, error: None)
+        settings = self._settings._replace(properties=self._settings.properties | READ_UNCOMMITTED)
+        client = consumer_client(settings, "bounds", f"{self._topic.name}-bounds", lambda name, error: None)
         try:
             return self._topic.bounds(client)
         finally:

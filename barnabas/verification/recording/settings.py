@@ -28,6 +28,7 @@ class Load(NamedTuple):
 class Sending(NamedTuple):
     acks: str
     is_idempotent: bool
+    is_transactional: bool
     compression: str
 
 

@@ -27,6 +27,26 @@ def failed(sequence: int, *, definite: bool) -> list[Event]:
     return [events.Failed(2, 0, sequence, "MSG_SIZE_TOO_LARGE" if definite else "_MSG_TIMED_OUT", definite)]
 
 
+def transaction(
+    *sequences: int, asked: bool | None = True, committed: bool | None = True, producer: int = 0, ends: bool = True
+) -> list[Event]:
+    """A transaction with these records, each acknowledged at the offset of its number. `asked` says for which end the
+    producer asked, None if for none."""
+    ending = [events.TransactionEnding(2, producer, asked)] if asked is not None else []
+    ended = [events.TransactionEnded(2, producer, committed)] if ends else []
+    return [
+        events.TransactionBegun(1, producer),
+        *sent(*sequences, producer=producer),
+        *acknowledged({sequence: sequence for sequence in sequences}, producer),
+        *ending,
+        *ended,
+    ]
+
+
+def aborted(*sequences: int) -> list[Event]:
+    return transaction(*sequences, asked=False, committed=False)
+
+
 def polled(consumer: str, *records: tuple[int, int], producer: int = 0, corrupt: Iterable[int] = ()) -> Event:
     """Pairs of an offset and a sequence."""
     return Polled(3, consumer, 0, [[offset, producer, sequence] for offset, sequence in records], [*corrupt])

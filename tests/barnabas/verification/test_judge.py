@@ -25,6 +25,7 @@ from tests.barnabas.verification.histories import (
     sent,
     told,
 )
+from tests.barnabas.verification.test_judge_of_transactions import ANOMALIES as ANOMALIES_OF_TRANSACTIONS
 
 ANOMALIES: dict[str, tuple[History, dict[str, int]]] = {
     "a record in the middle is gone": (
@@ -258,8 +259,9 @@ def test_what_is_allowed_is_not_found(history: History) -> None:
     assert found(history) == {}
 
 
-def test_every_kind_has_an_example_here() -> None:
-    assert {name for _, expected in ANOMALIES.values() for name in expected} == set(KINDS)
+def test_every_kind_has_an_example() -> None:
+    examples = (*ANOMALIES.values(), *ANOMALIES_OF_TRANSACTIONS.values())
+    assert {name for _, expected in examples for name in expected} == set(KINDS)
 
 
 def test_a_producer_that_is_not_idempotent_may_repeat_and_reorder() -> None:

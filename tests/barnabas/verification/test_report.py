@@ -9,6 +9,7 @@ from tests.barnabas.verification.histories import (
     ALL,
     THREE,
     History,
+    aborted,
     acknowledged,
     begin,
     failed,
@@ -17,6 +18,7 @@ from tests.barnabas.verification.histories import (
     read_back,
     reader,
     sent,
+    transaction,
 )
 
 
@@ -63,6 +65,22 @@ def test_what_acks_1_does_not_promise_is_told() -> None:
     assert "With acks=1 a record is acknowledged before other replicas have it, and can be lost with its leader." in [
         *sentences(with_acks_1)
     ]
+
+
+def test_transactions_are_told_by_their_ends() -> None:
+    history: History = [begin(), transaction(0), aborted(1), transaction(2, committed=None), read_back((0, 0), end=6)]
+    told = lines(history)
+    assert told[1:3] == [
+        "3 records were sent by transactional producers with acks=all: 3 acknowledged.",
+        "3 transactions were begun: 1 committed, 1 aborted, 1 that may be either.",
+    ]
+    assert told[-1] == (
+        "Nothing was found: every record of a committed transaction is there once, in order, unaltered, every reader "
+        "found it, and nobody has read any other."
+    )
+    assert lines([begin(), aborted(0), read_back(end=2)])[-1] == (
+        "Nothing was found, but no transaction was committed either: this says little."
+    )
 
 
 def test_circumstances_are_told() -> None:

@@ -155,6 +155,7 @@ def test_ctrl_c_ends_the_load_and_what_there_is_is_judged(broker: Broker) -> Non
     ("options", "complaint"),
     [
         ("--acks 1", "an idempotent producer needs acks=all: with --acks 1 give --no-idempotence"),
+        ("--transactions --acks 1 --no-idempotence", "a transactional producer is idempotent: leave out"),
         ("--phases 3", "--phases needs --between COMMAND"),
         ("--topic a --partitions 3", "--partitions and --replication-factor are for a topic that is created"),
         ("--record-bytes 5", "must be at least 24"),
