@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from barnabas.base.environment import Environment, Timer
-from barnabas.base.promise import Promise
 from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.coordinator.decision import Decision
 from barnabas.broker.coordinator.definition import CoordinatorDefinition, Settings, Timers
@@ -14,16 +13,8 @@ from barnabas.broker.groups.context import GroupContext
 from barnabas.broker.groups.shard import GroupShard
 from barnabas.broker.replicas.replica_manager import ReplicaManager
 from barnabas.protocol.compression import CompressionType
-from barnabas.protocol.errors import ErrorCode, KafkaError, NotLeaderOrFollower
 from barnabas.protocol.stored import group_record_serde
 from barnabas.replication.metadata.image import GROUP_METADATA_TOPIC, ImageChanges, MetadataImage
-from barnabas.storage.transactions.marker import TransactionMarker
-
-_NOT_HERE_OR_NOT_NOW = (
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_COORDINATOR,
-)
 
 
 class GroupCoordinator:
@@ -60,6 +51,7 @@ class GroupCoordinator:
         self.partition_of = runtime.partition_of
         self.run = runtime.run
         self.run_in_transaction = runtime.run_in_transaction
+        self.end_transaction = runtime.end_transaction
         self.run_on_each = runtime.run_on_each
         self.start = runtime.start
         self._expiry: Timer = self._expire_later()
@@ -69,23 +61,6 @@ class GroupCoordinator:
         self._runtime.apply(changes)
         if deleted := [topic.name for topic in changes.deleted_topics]:
             self._runtime.run_on_loaded(lambda shard: shard.on_topics_deleted(deleted))
-
-    def end_transaction(self, index: int, marker: TransactionMarker) -> Promise[None]:
-        """Writes the marker of a transaction to a partition of `__consumer_offsets`: what it has committed counts from
-        now on, or never did. Fails as any partition's leader does: who sends markers knows nothing of groups."""
-        ended: Promise[None] = Promise()
-
-        def settle(done: Promise[None]) -> None:
-            error = done.error
-            if error is None:
-                ended.resolve(None)
-            elif isinstance(error, KafkaError) and error.code in _NOT_HERE_OR_NOT_NOW:
-                ended.fail(NotLeaderOrFollower(error.message))
-            else:
-                ended.fail(error)
-
-        self._runtime.end_transaction(index, marker).when_done(settle)
-        return ended
 
     def stop(self) -> None:
         """Stops the timer of expiry, and answers every member that waits for others to join."""

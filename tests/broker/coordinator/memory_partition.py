@@ -108,6 +108,12 @@ class MemoryPartition:
     def truncate_to_high_watermark(self) -> None:
         """As a follower of another leader that does not have what is not committed."""
         self._batches = [batch for batch in self._batches if batch[0] <= self.high_watermark]
+        self._producers = ProducerState()
+        for end_offset, data in self._batches:
+            ((_, header),) = iter_batches(data)
+            if header.producer_id != NO_PRODUCER_ID:
+                base_offset = end_offset - header.last_offset_delta - 1
+                replay_batch(self._producers, header, memoryview(data), base_offset)
 
     def forget_waiters(self) -> None:
         self._waiters.clear()

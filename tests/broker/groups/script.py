@@ -15,8 +15,10 @@ and lines with # are for the reader. The words:
     log full, log ok, log slow     appends fail; all is well; appends are not committed
     restart, fail over             the coordinator loads its log again; without what was not committed
 
+and those of `offset_steps.py`, about committed offsets and transactions.
+
 The state names what the group is and, for each member, what its client knows: the last error if there was one, its
-epoch or generation, and the partitions that it reads.
+epoch or generation, and the partitions that it reads. What was committed follows.
 """
 
 from collections.abc import Callable
@@ -35,6 +37,7 @@ from tests.broker.groups.consumer.client import (
     with_topic,
 )
 from tests.broker.groups.harness import GroupHarness, code_of
+from tests.broker.groups.offset_steps import NOBODY, OffsetSteps, Who
 
 BEAT_MS = 3_000
 _GIVE_UP = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
@@ -88,6 +91,9 @@ class ConsumerMember:
     def pause(self) -> None:
         self.leave(-2)
 
+    def who(self) -> Who:
+        return Who(self._member_id, self._epoch, self._instance_id)
+
     def __str__(self) -> str:
         owned = {
             name: numbers for name in self._topics for uuid, numbers in self._owned.items() if uuid == topic_id(name)
@@ -104,6 +110,9 @@ class ClassicMember:
 
     def pause(self) -> None:
         raise AssertionError("members of the classic protocol do not leave for a while")
+
+    def who(self) -> Who:
+        return Who(self._client.member_id, self._client.generation_id, self._client.instance_id)
 
     def __str__(self) -> str:
         client = self._client
@@ -124,6 +133,7 @@ class Script:
     def __init__(self) -> None:
         self._harness = GroupHarness({"group.consumer.assignment.interval.ms": "0"})
         self._members: dict[str, ConsumerMember | ClassicMember] = {}
+        self._offsets = OffsetSteps(self._harness, self._who)
 
     def run(self, step: str) -> str:
         """Takes a step and returns the state after it."""
@@ -133,8 +143,9 @@ class Script:
             "beat": self._beat, "wait": self._wait, "leave": lambda name: self._members[name].leave(),
             "pause": lambda name: self._members[name].pause(), "forget": lambda name: self._members[name].forget(),
             "hold": self._hold, "log": self._log, "restart": self._harness.restart,
-            "fail": lambda _over: self._harness.fail_over(),
+            "fail": lambda _over: self._harness.fail_over(), **self._offsets.steps,
         }  # fmt: skip
+        self._offsets.error = ""
         steps[word](*rest)
         return self._state()
 
@@ -172,6 +183,12 @@ class Script:
         assert isinstance(member, ConsumerMember), "a classic member gives everything up when it joins"
         member.is_holding = True
 
+    def _who(self, name: str) -> Who:
+        """Returns who commits: `x` as it is, `x@2` as it was in that epoch, or nobody in particular."""
+        name, _, epoch = name.partition("@")
+        who = self._members[name].who() if name in self._members else NOBODY
+        return who._replace(epoch=int(epoch)) if epoch else who
+
     def _log(self, how: str) -> None:
         self._harness.append_error = KafkaStorageError("no space") if how == "full" else None
         self._harness.commits_at_once = how != "slow"
@@ -186,7 +203,8 @@ class Script:
             head = f"classic group, {group.state_name}, generation {group.generation_id}"
         else:
             head = "no group"
-        return "\n".join([head, *(f"  {name}: {member}" for name, member in self._members.items())])
+        members = [f"  {name}: {member}" for name, member in self._members.items()]
+        return "\n".join([head, *members, *self._offsets.state()])
 
 
 def run_script(text: str) -> str:
