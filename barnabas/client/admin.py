@@ -4,6 +4,7 @@ Each function imports the one message it sends: a command pays only for what it 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
 from typing import NamedTuple
 
 from barnabas.client.client import Client
@@ -15,6 +16,13 @@ from barnabas.protocol.config_types import ConfigSource, ResourceType
 
 LATEST = -1
 EARLIEST = -2
+
+
+class Isolation(IntEnum):
+    """Which records a consumer sees of transactions: all, or those that were committed, up to the first open one."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
 
 
 class Resource(NamedTuple):
@@ -174,9 +182,15 @@ def alter_configs(client: Client, resource: Resource, sets: Mapping[str, str], d
 
 
 def list_offsets(
-    client: Client, topic: Topic, timestamp: int, partitions: Iterable[int] | None = None
+    client: Client,
+    topic: Topic,
+    timestamp: int,
+    partitions: Iterable[int] | None = None,
+    *,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
 ) -> dict[int, int]:
-    """Returns the first offset at or after `timestamp`, or at EARLIEST or LATEST; -1 where there is none."""
+    """Returns the first offset at or after `timestamp`, or at EARLIEST or LATEST; -1 where there is none. For who reads
+    committed records the end is the last stable offset."""
     from barnabas.protocol.messages.list_offsets import (
         ListOffsetsPartition,
         ListOffsetsRequest,
@@ -188,6 +202,7 @@ def list_offsets(
         wanted = [ListOffsetsPartition(partition_index=each.partition_index, timestamp=timestamp) for each in theirs]
         request = ListOffsetsRequest(
             replica_id=-1,
+            isolation_level=isolation,
             topics=[ListOffsetsTopic(name=topic.name, partitions=wanted)],
             timeout_ms=_timeout_ms(client),
         )

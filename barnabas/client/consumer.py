@@ -4,6 +4,8 @@ Rules:
 - A partition ends at its `end` offset (exclusive) if it has one; the consumer ends when all of them have.
 - Control records are never shown. The position after a batch is the batch's own next offset, so gaps that compaction
   and markers leave do not hold a partition up.
+- Who reads committed records is sent nothing beyond the last stable offset, and is told which transactions were
+  aborted.
 - A leader that moves or dies is looked up again. Records that retention removed below the position are skipped, and
   `on_skip` is called.
 """
@@ -13,7 +15,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from barnabas.client.admin import EARLIEST, list_offsets
+from barnabas.client.aborted import AbortedTransactions
+from barnabas.client.admin import EARLIEST, Isolation, list_offsets
 from barnabas.client.client import Client, backoffs
 from barnabas.client.cluster import Partition, Topic, by_leader
 from barnabas.client.errors import RETRIABLE, Unreachable, check
@@ -57,11 +60,13 @@ class Consumer:
         topic: Topic,
         positions: dict[int, Position],
         *,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
         on_skip: Callable[[int, int, int], None] = lambda partition, from_offset, to_offset: None,
     ) -> None:
         self.client = client
         self.topic = topic
         self.positions = positions
+        self.isolation = isolation
         self.on_skip = on_skip
         self._in_flight: dict[int, int] = {}
         """The leader behind each file descriptor on which a fetch waits for its answer."""
@@ -119,7 +124,13 @@ class Consumer:
             for partition in partitions
         ]
         topic = FetchTopic(topic=self.topic.name, topic_id=self.topic.topic_id, partitions=wanted)
-        request = FetchRequest(max_wait_ms=FETCH_WAIT_MS, min_bytes=1, max_bytes=FETCH_BYTES_MAX, topics=[topic])
+        request = FetchRequest(
+            max_wait_ms=FETCH_WAIT_MS,
+            min_bytes=1,
+            max_bytes=FETCH_BYTES_MAX,
+            isolation_level=self.isolation,
+            topics=[topic],
+        )
         knows_id = self.topic.topic_id != ZERO_UUID
         version = connection.version_of(FetchRequest, None if knows_id else LAST_VERSION_WITH_NAMES)
         connection.send(request, FetchResponse, version)
@@ -151,6 +162,9 @@ class Consumer:
             return
         assert isinstance(records, memoryview), "decoded records are views"
         position = self.positions[partition.partition_index]
+        aborted = AbortedTransactions(
+            (transaction.first_offset, transaction.producer_id) for transaction in partition.aborted_transactions or ()
+        )
         for start, header in iter_batches(records):
             batch = records[start : start + header.size_bytes]
             if crc_of(batch) != header.crc:
@@ -160,7 +174,7 @@ class Consumer:
                     ErrorCode.CORRUPT_MESSAGE,
                 )
             for record in (
-                () if header.is_control else iter_records(batch, max_decompressed_bytes=DECOMPRESSED_BYTES_MAX)
+                () if aborted.hides(header) else iter_records(batch, max_decompressed_bytes=DECOMPRESSED_BYTES_MAX)
             ):
                 if position.offset <= record.offset and (position.end is None or record.offset < position.end):
                     position.offset = record.offset + 1

@@ -161,7 +161,7 @@ class GroupMember:
 
     def committed(self) -> dict[int, int]:
         """Returns the committed offsets of the group, by partition of the topic."""
-        offsets = committed_offsets(self.client, self.group_id)
+        offsets = committed_offsets(self.client, self.group_id, is_stable=True)
         self._committed = {each.partition: offset for each, offset in offsets.items() if each.topic == self.topic}
         self.shown = {}
         return dict(self._committed)

@@ -18,8 +18,9 @@ LAST_VERSION_WITH_NAMES = 9
 """The last versions of OffsetFetch and OffsetCommit that name topics."""
 
 
-def committed_offsets(client: Client, group_id: str) -> dict[TopicPartition, int]:
-    """Returns all that the group has committed, by topic and partition."""
+def committed_offsets(client: Client, group_id: str, *, is_stable: bool = False) -> dict[TopicPartition, int]:
+    """Returns all that the group has committed, by topic and partition. `is_stable` waits for the outcome of
+    transactions that have committed offsets, as consumers do."""
     from barnabas.protocol.messages.offset_fetch import (
         OffsetFetchRequest,
         OffsetFetchRequestGroup,
@@ -27,7 +28,7 @@ def committed_offsets(client: Client, group_id: str) -> dict[TopicPartition, int
     )
 
     wanted = OffsetFetchRequestGroup(group_id=group_id, topics=None)
-    request = OffsetFetchRequest(group_id=group_id, topics=None, groups=[wanted])
+    request = OffsetFetchRequest(group_id=group_id, topics=None, groups=[wanted], require_stable=is_stable)
 
     def ask(connection: Connection) -> dict[TopicPartition, int]:
         response = _by_names(connection, request, OffsetFetchResponse)
@@ -41,7 +42,8 @@ def committed_offsets(client: Client, group_id: str) -> dict[TopicPartition, int
                 offsets[TopicPartition(topic.name, partition.partition_index)] = partition.committed_offset
         return {partition: offset for partition, offset in sorted(offsets.items()) if offset >= 0}
 
-    return client.on_coordinator(group_id, ask)
+    unstable = frozenset({ErrorCode.UNSTABLE_OFFSET_COMMIT})
+    return client.retry(lambda: client.on_coordinator(group_id, ask), unstable)
 
 
 def commit_offsets(

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.client.admin import EARLIEST, LATEST, list_offsets, require_partitions
+from barnabas.client.admin import EARLIEST, LATEST, Isolation, list_offsets, require_partitions
 from barnabas.client.client import Client
 from barnabas.client.cluster import Topic
 from barnabas.client.consumer import Consumed, Consumer, Position
@@ -48,6 +48,13 @@ def parse_start(text: str) -> Start:
         ) from None
 
 
+def _parse_isolation(text: str) -> Isolation:
+    for isolation in Isolation:
+        if text.lower() == isolation.name.lower():
+            return isolation
+    raise ValueError("must be read_committed or read_uncommitted")
+
+
 def consume(arguments: Arguments) -> int:
     if arguments.format is not None and arguments.json:
         raise UsageError("--format and --json exclude each other")
@@ -73,12 +80,15 @@ def _consumer(
 ) -> Consumer:
     """Returns a consumer of these partitions, each from its committed offset or, without one, from where the user
     says."""
-    ends = list_offsets(client, topic, LATEST, partitions)
+    isolation = arguments.isolation
+    ends = list_offsets(client, topic, LATEST, partitions, isolation=isolation)
+    if isolation is Isolation.READ_COMMITTED and not arguments.follow:
+        _say_what_waits(client, topic, ends)
     starts = {index: committed[index] for index in partitions if index in committed}
     others = {index: end for index, end in ends.items() if index not in starts}
-    starts |= _starts(client, topic, getattr(arguments, "from"), others)
+    starts |= _starts(client, topic, getattr(arguments, "from"), others, isolation)
     positions = {index: Position(starts[index], None if arguments.follow else ends[index]) for index in partitions}
-    return Consumer(client, topic, positions, on_skip=_say_skipped)
+    return Consumer(client, topic, positions, isolation=isolation, on_skip=_say_skipped)
 
 
 def _formatter(arguments: Arguments) -> Formatter:
@@ -88,11 +98,11 @@ def _formatter(arguments: Arguments) -> Formatter:
         raise UsageError(f"--format {arguments.format}: {error}") from None
 
 
-def _starts(client: Client, topic: Topic, start: Start, ends: dict[int, int]) -> dict[int, int]:
+def _starts(client: Client, topic: Topic, start: Start, ends: dict[int, int], isolation: Isolation) -> dict[int, int]:
     if start.timestamp == LATEST:
         return ends
     if start.timestamp is not None:
-        found = list_offsets(client, topic, start.timestamp, ends)
+        found = list_offsets(client, topic, start.timestamp, ends, isolation=isolation)
         return {index: ends[index] if offset < 0 else offset for index, offset in found.items()}
     assert start.offset is not None, "a start is a timestamp or an offset"
     first = list_offsets(client, topic, EARLIEST, ends)
@@ -205,6 +215,16 @@ class Gathered:
         self.flush()
 
 
+def _say_what_waits(client: Client, topic: Topic, stable_ends: dict[int, int]) -> None:
+    """Says where records are left out because the outcome of a transaction is not known so far."""
+    for index, end in sorted(list_offsets(client, topic, LATEST, stable_ends).items()):
+        if end > stable_ends[index]:
+            say(
+                f"barnabas: partition {index} is read up to offset {stable_ends[index]}: what follows, up to offset "
+                f"{end}, waits for the end of a transaction"
+            )
+
+
 def _say_skipped(partition: int, from_offset: int, to_offset: int) -> None:
     say(f"barnabas: partition {partition}: offsets {from_offset} to {to_offset - 1} are gone, going on at {to_offset}")
 
@@ -224,6 +244,13 @@ COMMANDS = (
                 Start(timestamp=EARLIEST),
             ),
             Option("-g --group", "read as a member of this group, and commit what is printed", "NAME"),
+            Option(
+                "--isolation",
+                "read_committed leaves out what transactions have aborted or not committed (default read_uncommitted)",
+                "LEVEL",
+                _parse_isolation,
+                Isolation.READ_UNCOMMITTED,
+            ),
             Option("-f --follow", "go on with what is produced from now on, until Ctrl-C"),
             Option("-n --max", "stop after N records", "N", positive_number),
             Option("-F --format", "how to print a record, see below (default %v\\n)", "FORMAT"),
@@ -235,6 +262,7 @@ COMMANDS = (
             "barnabas consume orders",
             "barnabas consume orders --from -10 --follow",
             "barnabas consume orders --group billing --follow",
+            "barnabas consume payments --isolation read_committed",
             "barnabas consume orders --from 2026-01-31T12:00:00Z --json | jq .value",
             "barnabas consume orders --format '%p:%o %T %k=%v %h\\n'",
             "",

@@ -21,8 +21,11 @@ _HINTS = {
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "stop the members that subscribe to the topic first",
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the broker still reads its groups: try again, with a longer --timeout",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "is a broker down? `barnabas topics describe __consumer_offsets` says more",
+    ErrorCode.UNSTABLE_OFFSET_COMMIT: "an open transaction holds offsets back: `barnabas groups lag` says which one",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "`barnabas transactions list` shows the transactional ids there are",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "you are not allowed to",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "you are not allowed to",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "you are not allowed to",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "you are not allowed to",
 }
 
