@@ -4,10 +4,12 @@ from random import Random
 
 import pytest
 
+from barnabas.protocol.records import ControlType
 from barnabas.storage.log import Log
 from barnabas.storage.segments.transaction_index import AbortedTransaction
 from barnabas.storage.transactions.marker import TransactionMarker
 from tests.storage.logs import NOW_MS, Broker, append, batch, end_transaction, verified
+from tests.storage.transactions.committed import Transactions, Written, check_committed
 
 PRODUCERS = range(1, 7)
 
@@ -19,10 +21,7 @@ class Model:
         self.random = random
         self.log = log
         self.sequences = dict.fromkeys(PRODUCERS, 0)
-        self.began: dict[int, int] = {}
-        """The first offsets of open transactions, by producer."""
-        self.ended: list[tuple[int, int, int, bool]] = []
-        """First offset, producer, offset of the marker, whether it was aborted."""
+        self.history: list[Written] = []
 
     def step(self) -> None:
         action = self.random.random()
@@ -44,27 +43,14 @@ class Model:
         guard = verified(self.log, data)
         info = self.log.append(memoryview(data), leader_epoch=0, now_ms=NOW_MS, guard=guard)
         self.sequences[producer_id] += count
-        self.began.setdefault(producer_id, info.base_offset)
+        self.history.append(Written(info.base_offset, info.last_offset + 1, producer_id))
 
     def end(self, producer_id: int) -> None:
         is_aborted = self.random.random() < 0.6
         marker = TransactionMarker(producer_id, 0, 0, not is_aborted, 1)
         offset = end_transaction(self.log, marker).base_offset
-        if producer_id in self.began:
-            self.ended.append((self.began.pop(producer_id), producer_id, offset, is_aborted))
-
-    @property
-    def last_stable_offset(self) -> int:
-        high_watermark = self.log.high_watermark
-        undecided = [first for first, _, marker, _ in self.ended if marker >= high_watermark]
-        return min([high_watermark, *self.began.values(), *undecided])
-
-    def aborted(self, start: int, end: int) -> list[tuple[int, int]]:
-        return sorted(
-            (first, producer_id)
-            for first, producer_id, marker, is_aborted in self.ended
-            if is_aborted and marker >= start and first < end
-        )
+        ends = ControlType.ABORT if is_aborted else ControlType.COMMIT
+        self.history.append(Written(offset, offset + 1, producer_id, ends))
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -74,7 +60,8 @@ def test_the_last_stable_offset_waits_for_markers_to_be_committed(seed: int) -> 
     before = 0
     for _ in range(300):
         model.step()
-        assert log.last_stable_offset == model.last_stable_offset, f"seed={seed}"
+        expected = Transactions(model.history).last_stable_offset(log.high_watermark)
+        assert log.last_stable_offset == expected, f"seed={seed}"
         assert log.last_stable_offset >= before, f"seed={seed}: what was stable must stay so"
         before = log.last_stable_offset
 
@@ -89,6 +76,7 @@ def test_the_aborted_transactions_of_a_range_are_those_that_reach_into_it(seed: 
     for _ in range(300):
         model.step()
     log.advance_high_watermark(log.log_end_offset)
+    aborted = Transactions(model.history).rows
     for again in (None, broker.restart, broker.kill):
         if again is not None:
             again()
@@ -96,21 +84,10 @@ def test_the_aborted_transactions_of_a_range_are_those_that_reach_into_it(seed: 
         for _ in range(100):
             start = random.randrange(log.last_stable_offset)
             end = random.randint(start, log.last_stable_offset)
-            found = [(row.first_offset, row.producer_id) for row in log.aborted.between(start, end)]
-            assert found == model.aborted(start, end), f"seed={seed}: {start} to {end}"
-        check_fetches(log, model, random)
-
-
-def check_fetches(log: Log, model: Model, random: Random) -> None:
-    """A fetch gets those of the records that it returns, however few these are."""
-    offset = 0
-    while (found := log.read(offset, random.randrange(1, 500), max_offset=log.last_stable_offset)) is not None:
-        end = log.segments.end_offset_of(found)
-        end = log.log_end_offset if end is None else end
-        rows = [(row.first_offset, row.producer_id) for row in log.aborted_in(offset, found)]
-        assert rows == model.aborted(offset, end)
-        assert end > offset
-        offset = end
+            found = [(row.first_offset, row.last_offset) for row in log.aborted.between(start, end)]
+            expected = sorted((first, last) for first, last in aborted if last >= start and first < end)
+            assert found == expected, f"seed={seed}: {start} to {end}"
+            check_committed(log, model.history, random)
 
 
 # ---- stable is what is committed for good
