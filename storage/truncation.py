@@ -104,6 +104,7 @@ def _finish_what_runs(log: "Log") -> None:
 def _write_leader_epochs(log: "Log") -> None:
     epochs = log.leader_epochs
     if epochs.is_dirty:
+        log.flusher.finish()  # the plan at work may hold what the epochs were before
         replace_file(log.log_dir.files, f"{log.path}/{LEADER_EPOCH_CHECKPOINT}", epochs.to_bytes())
         epochs.is_dirty = False
 

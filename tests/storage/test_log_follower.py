@@ -208,6 +208,18 @@ def test_an_older_epoch_that_comes_after_a_newer_one_was_cut_off_is_known_after_
     assert broker.log().leader_epochs.entries() == [(1, 0), (2, 1)]
 
 
+def test_leader_epochs_that_were_to_be_written_do_not_replace_later_ones() -> None:
+    broker = Broker(queued=True)
+    log = broker.log()
+    follow(log, leaders_batch(0, epoch=1))
+    log.roll(NOW_MS)
+    broker.clock.turn()  # the sealing of the first segment waits for a worker, with the epochs that were known
+    follow(log, leaders_batch(1, epoch=2))
+    log.truncate_to(2)  # nothing is cut
+    broker.settle()
+    assert broker.files.read_bytes(f"{log.path}/leader-epoch-checkpoint").endswith(b"1 0\n2 1\n")
+
+
 def test_producers_are_what_they_were_at_the_cut() -> None:
     broker = Broker()
     log = broker.log(internal_segment_bytes=400)
