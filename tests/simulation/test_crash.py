@@ -5,28 +5,36 @@ a new start, the invariants, and on. A failing run says its seed; `SIM_SEED=<see
 """
 
 import os
+from collections.abc import Callable
 from random import Random
+from typing import NamedTuple
 
 import pytest
 
 from barnabas.base.promise import Promise
 from barnabas.protocol.batch_builder import build_batch
-from barnabas.protocol.batch_header import NO_TIMESTAMP, iter_batches
-from barnabas.protocol.errors import KafkaStorageError, OutOfOrderSequence
-from barnabas.protocol.records import NewRecord
+from barnabas.protocol.batch_header import NO_TIMESTAMP, header_at, iter_batches
+from barnabas.protocol.errors import InvalidTxnState, KafkaStorageError, OutOfOrderSequence
+from barnabas.protocol.records import ControlType, NewRecord
 from barnabas.protocol.types import TopicPartition
-from barnabas.storage.log import Log
+from barnabas.storage.log import AppendInfo, Log
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_manager import LogManager
 from barnabas.storage.log_manager_config import LogManagerConfig, LogManagerLimits
 from barnabas.storage.segments.batches import header_in, iter_headers
+from barnabas.storage.transactions.guards import VerificationGuard
+from barnabas.storage.transactions.marker import TransactionMarker
 from tests.simulation.files import Crash
 from tests.simulation.seeds import run_seeds
 from tests.simulation.world import World
+from tests.storage.logs import verified
+from tests.storage.transactions.committed import Transactions, Written, check_committed
 
 CRASHES = int(os.environ.get("CRASHES", "10000"))
 CRASHES_PER_RUN = 20
 SHARDS = 10
+IDEMPOTENT = (1, 2)
+TRANSACTIONAL = (3, 4, 5)
 TOPIC_ID = bytes(range(16))
 BROKER = LogManagerConfig(
     log_flush_offset_checkpoint_interval_ms=400,
@@ -36,15 +44,30 @@ BROKER = LogManagerConfig(
 )
 
 
+class Producer(NamedTuple):
+    """Who sends a batch, and its place among those it sent before."""
+
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+
+
 class Batch:
     """What was appended: the bytes as the log patched them, and who sent it."""
 
-    def __init__(self, base_offset: int, data: bytes, records: list[NewRecord], producer: tuple[int, int, int]) -> None:
+    def __init__(self, base_offset: int, records: list[NewRecord], producer: Producer) -> None:
         self.base_offset = base_offset
-        self.next_offset = base_offset + len(records)
-        self.data = data
+        self.next_offset = base_offset + max(len(records), 1)
+        self.data = b""
         self.records = records
+        """None of a marker."""
         self.producer_id, self.producer_epoch, self.base_sequence = producer
+        self.ends: ControlType | None = None
+
+    @property
+    def written(self) -> Written:
+        producer_id = self.producer_id if self.producer_id in TRANSACTIONAL else -1
+        return Written(self.base_offset, self.next_offset, producer_id, self.ends)
 
 
 class Model:
@@ -61,6 +84,23 @@ class Model:
     @property
     def end(self) -> int:
         return self.batches[-1].next_offset if self.batches else 0
+
+    @property
+    def history(self) -> list[Written]:
+        return [batch.written for batch in self.batches]
+
+    def next_of(self, producer_id: int) -> Producer:
+        """Returns what the producer is to send next, in the epoch that it has."""
+        last = self.last_of(producer_id)
+        if last is None:
+            return Producer(producer_id, 0, 0)
+        if last.ends is None:
+            return Producer(producer_id, last.producer_epoch, last.base_sequence + len(last.records))
+        before = [batch for batch in self.batches if batch.producer_id == producer_id and batch.ends is None]
+        if not before or before[-1].producer_epoch != last.producer_epoch:
+            return Producer(producer_id, last.producer_epoch, 0)
+        sequence = before[-1].base_sequence + len(before[-1].records)
+        return Producer(producer_id, last.producer_epoch, sequence)
 
     def last_of(self, producer_id: int) -> Batch | None:
         return next((batch for batch in reversed(self.batches) if batch.producer_id == producer_id), None)
@@ -115,7 +155,17 @@ class Run:
         """A few operations; the process may be gone in the middle of one."""
         if self.random.random() < 0.6:
             self.files.crash_after(self.random.randrange(60))
-        operations = (self.append, self.append, self.append, self.flush, self.work, self.work, self.wait, self.prune)
+        operations = (
+            self.append,
+            self.append,
+            self.append,
+            self.end,
+            self.flush,
+            self.work,
+            self.work,
+            self.wait,
+            self.prune,
+        )
         for _ in range(self.random.randrange(25)):
             topic_partition = self.random.choice(list(self.models))
             try:
@@ -126,37 +176,71 @@ class Run:
                     model.deleted = max(model.deleted, self.manager.get(name).log_start_offset)
 
     def append(self, model: Model, log: Log) -> None:
-        producer_id = self.random.choice((-1, -1, 1, 2))
-        last = model.last_of(producer_id)
-        producer = (-1, -1, -1)
-        if producer_id >= 0:
-            bump = last is not None and self.random.random() < 0.1
-            epoch = (last.producer_epoch if last else 0) + bump
-            producer = (producer_id, epoch, last.base_sequence + len(last.records) if last and not bump else 0)
+        producer_id = self.random.choice((-1, -1, *IDEMPOTENT, *TRANSACTIONAL))
+        producer = Producer() if producer_id < 0 else model.next_of(producer_id)
+        if producer_id in IDEMPOTENT and self.random.random() < 0.1:
+            producer = Producer(producer_id, producer.producer_epoch + 1, 0)
         timestamp = self.random.choice((self.now_ms, self.now_ms, self.now_ms - 900, NO_TIMESTAMP))
         records = [
             NewRecord(b"k", self.random.randbytes(self.random.randrange(60)), (), timestamp)
             for _ in range(self.random.randint(1, 3))
         ]
         data = built(records, producer)
-        model.in_flight = Batch(log.log_end_offset, b"", records, producer)
+        guard = verified(log, data)
+        if producer_id in TRANSACTIONAL:
+            self.check_guard(model, log, data, guard)
+        batch = Batch(log.log_end_offset, records, producer)
+        self.write(model, log, batch, data, lambda view: log.append(view, self.epoch, self.now_ms, guard))
+
+    def check_guard(self, model: Model, log: Log, data: bytearray, guard: VerificationGuard | None) -> None:
+        """A transaction that is open needs no guard; the first batch of another one is refused without it."""
+        producer_id = header_at(data).producer_id
+        batches = Transactions(model.history).open.get(producer_id, [])
+        assert guard is not None or batches, "there is no transaction to go on with"
+        if guard is not None:
+            assert all(batch.base_offset < model.deleted for batch in batches), "the transaction is forgotten"
+            with pytest.raises(InvalidTxnState):
+                log.append(memoryview(data), leader_epoch=self.epoch, now_ms=self.now_ms)
+
+    def end(self, model: Model, log: Log) -> None:
+        """Ends a transaction, by the rules of today in a new epoch; sometimes one that has not begun."""
+        producer = model.next_of(self.random.choice(TRANSACTIONAL))
+        is_v2 = self.random.random() < 0.5
+        epoch = producer.producer_epoch + is_v2
+        is_committed = self.random.random() < 0.5
+        marker = TransactionMarker(producer.producer_id, epoch, self.epoch, is_committed, 2 if is_v2 else 1)
+        log.transactions.check_marker(marker)
+        batch = Batch(log.log_end_offset, [], producer._replace(producer_epoch=epoch, base_sequence=-1))
+        batch.ends = ControlType.COMMIT if is_committed else ControlType.ABORT
+        data = marker.to_batch(self.now_ms)
+        self.write(model, log, batch, data, lambda view: log.append_as_coordinator(view, self.epoch, self.now_ms))
+
+    def write(
+        self, model: Model, log: Log, batch: Batch, data: bytearray, append: Callable[[memoryview], AppendInfo]
+    ) -> None:
+        model.in_flight = batch
         self.fill_disk()
         try:
-            info = log.append(memoryview(data), leader_epoch=self.epoch, now_ms=self.now_ms)
+            info = append(memoryview(data))
         except KafkaStorageError:
             assert not log.is_offline
             model.in_flight = None
             return
+        except OutOfOrderSequence:
+            model.in_flight = None
+            sent = [each for each in model.batches if each.producer_id == batch.producer_id and each.ends is None]
+            assert sent[-1].base_offset < model.deleted, "the log forgets what it holds"
+            return  # with the batches gone, a marker in their epoch is all that is known of it
         finally:
             self.files.capacity_bytes = 1 << 40
-            if model.in_flight:
-                model.in_flight.data = bytes(data)
+            batch.data = bytes(data)
         log.advance_high_watermark(log.log_end_offset)
         assert not info.duplicate
         assert info.base_offset == model.end, "offsets skip or repeat"
-        assert info.last_offset == model.end + len(records) - 1
-        model.batches.append(model.in_flight)
+        assert info.last_offset == batch.next_offset - 1
+        model.batches.append(batch)
         model.in_flight = None
+        check_committed(log, model.history, self.random)
 
     def fill_disk(self) -> None:
         if self.random.random() < 0.03:
@@ -195,12 +279,12 @@ class Run:
             log = self.manager.get(topic_partition)
             survived(model, log, power_cut)
             indexes_fit(log)
+            check_committed(log, model.history, self.random)
             duplicates_are_known(model, log, self.now_ms)
 
 
-def built(records: list[NewRecord], producer: tuple[int, int, int]) -> bytearray:
-    producer_id, producer_epoch, base_sequence = producer
-    return build_batch(records, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence)
+def built(records: list[NewRecord], producer: Producer) -> bytearray:
+    return build_batch(records, transactional=producer.producer_id in TRANSACTIONAL, **producer._asdict())
 
 
 def survived(model: Model, log: Log, power_cut: bool) -> None:
@@ -225,7 +309,7 @@ def survived(model: Model, log: Log, power_cut: bool) -> None:
     assert not found, f"batches nobody appended: {list(found)}"
     if end > model.end:
         assert end == log.log_start_offset, "the log was emptied and starts behind what was lost"
-        model.batches.append(Batch(end, b"", [], (-1, -1, -1)))
+        model.batches.append(Batch(end - 1, [], Producer()))
     if power_cut:
         model.durable = end
 
@@ -258,17 +342,14 @@ def indexes_fit(log: Log) -> None:
 
 
 def duplicates_are_known(model: Model, log: Log, now_ms: int) -> None:
-    for producer_id in (1, 2):
+    for producer_id in (*IDEMPOTENT, *TRANSACTIONAL):
         last = model.last_of(producer_id)
-        if last is not None and last.base_offset >= model.deleted:
-            info = log.append(
-                memoryview(built(last.records, (producer_id, last.producer_epoch, last.base_sequence))),
-                leader_epoch=0,
-                now_ms=now_ms,
-            )
+        if last is not None and last.ends is None and last.base_offset >= model.deleted:
+            producer = Producer(producer_id, last.producer_epoch, last.base_sequence)
+            info = log.append(memoryview(built(last.records, producer)), leader_epoch=0, now_ms=now_ms)
             assert info.duplicate, f"a batch of producer {producer_id} was stored twice"
             assert info.base_offset == last.base_offset
-            gap = built(last.records, (producer_id, last.producer_epoch, last.base_sequence + 100))
+            gap = built(last.records, producer._replace(base_sequence=last.base_sequence + 100))
             with pytest.raises(OutOfOrderSequence):
                 log.append(memoryview(gap), leader_epoch=0, now_ms=now_ms)
 

@@ -25,6 +25,7 @@ from tests.simulation.files import Crash
 from tests.simulation.seeds import run_seeds
 from tests.simulation.test_crash import indexes_fit, read_all
 from tests.simulation.world import World
+from tests.storage.transactions.committed import Transactions, Written, check_committed
 
 CRASHES = int(os.environ.get("CRASHES", "1500"))
 CRASHES_PER_RUN = 15
@@ -32,7 +33,7 @@ SHARDS = 4
 TOPIC_ID = bytes(range(16))
 LOG = TopicPartition("t", 0)
 IDEMPOTENT = (1, 2)
-TRANSACTIONAL = 3
+TRANSACTIONAL = (3, 4)
 BROKER = LogManagerConfig(
     log_flush_offset_checkpoint_interval_ms=400,
     producer_id_expiration_ms=1 << 50,
@@ -69,22 +70,12 @@ class Model:
     def last_epoch(self) -> int:
         return self.history[-1].leader_epoch if self.history else 0
 
-    def open_transaction(self) -> bool:
-        ours = [batch for batch in self.history if batch.producer_id == TRANSACTIONAL]
-        return bool(ours) and ours[-1].ends is None
-
-    def aborted(self) -> list[tuple[int, int]]:
-        """The first and last offsets of aborted transactions."""
-        rows, first = [], None
-        for batch in self.history:
-            if batch.producer_id == TRANSACTIONAL:
-                if batch.ends is None:
-                    first = batch.base_offset if first is None else first
-                elif first is not None:
-                    if batch.ends is ControlType.ABORT:
-                        rows.append((first, batch.base_offset))
-                    first = None
-        return rows
+    def transactions(self) -> list[Written]:
+        return [
+            Written(batch.base_offset, batch.next_offset, producer_id, batch.ends)
+            for batch in self.history
+            for producer_id in (batch.producer_id if batch.producer_id in TRANSACTIONAL else -1,)
+        ]
 
     def sequence_of(self, producer_id: int) -> int:
         return next((batch.last_sequence for batch in reversed(self.history) if batch.producer_id == producer_id), -1)
@@ -109,6 +100,8 @@ class Run:
             retention_ms=-1,
         )
         self.slices: list[tuple[FileSlice, bytes]] = []
+        self.is_replicated = random.random() < 0.7
+        """Whether the log is told so; otherwise a start takes all of it for committed."""
 
     @property
     def now_ms(self) -> int:
@@ -125,7 +118,10 @@ class Run:
         )
         self.manager.open()
         self.manager.ensure_meta_properties("cluster", 1, lambda: TOPIC_ID)
-        return self.manager.create(LOG, TOPIC_ID, self.config)
+        log = self.manager.create(LOG, TOPIC_ID, self.config)
+        if self.is_replicated:
+            log.note_replicas()
+        return log
 
     def live(self, log: Log) -> None:
         if self.random.random() < 0.7:
@@ -161,11 +157,14 @@ class Run:
         model.end = model.written = log.log_end_offset
         assert model.end == batches[-1].next_offset
         log.advance_high_watermark(random.randint(model.start, model.end))
+        if random.random() < 0.3:
+            log.log_dir.high_watermarks[LOG] = log.high_watermark
+        check_committed(log, model.transactions(), random)
 
     def batch(self, offset: int, leader_epoch: int) -> Batch:
-        model, random = self.model, self.random
-        producer_id = random.choice((-1, -1, *IDEMPOTENT, TRANSACTIONAL))
-        if producer_id == TRANSACTIONAL and model.open_transaction() and random.random() < 0.5:
+        random = self.random
+        producer_id = random.choice((-1, -1, *IDEMPOTENT, *TRANSACTIONAL))
+        if producer_id in TRANSACTIONAL and random.random() < 0.4:
             ends = random.choice((ControlType.ABORT, ControlType.COMMIT))
             data = build_end_transaction_marker(
                 ends, base_offset=offset, partition_leader_epoch=leader_epoch, coordinator_epoch=0,
@@ -184,7 +183,7 @@ class Run:
             fields = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": first}
         data = build_batch(
             records, base_offset=offset, partition_leader_epoch=leader_epoch,
-            transactional=producer_id == TRANSACTIONAL, **fields,
+            transactional=producer_id in TRANSACTIONAL, **fields,
         )  # fmt: skip
         return Batch(offset, offset + len(records), bytes(data), leader_epoch, producer_id, last_sequence, None)
 
@@ -285,7 +284,8 @@ class Run:
                 entry = log.producers.by_id.get(producer_id)
                 assert (entry.last_sequence if entry else -1) == model.sequence_of(producer_id), "another past"
             rows = [(row.first_offset, row.last_offset) for row in log.aborted.between(0, model.end)]
-            assert rows == model.aborted()
+            assert rows == sorted(Transactions(model.transactions()).rows)
+        check_committed(log, model.transactions(), self.random)
 
     def stop(self) -> None:
         self.manager.close()
