@@ -1,6 +1,6 @@
 """What a handler can reach: the metadata image, the replicas, the controller, groups, and the environment."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,6 +9,7 @@ from barnabas.base.promise import Promise, resolved
 from barnabas.broker.cluster.lifecycle import BrokerLifecycle, LifecycleSettings
 from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.config.dynamic_config import DynamicConfig
+from barnabas.broker.coordinators import Coordinators
 from barnabas.broker.network.buffers import Buffers
 from barnabas.broker.network.listeners import is_loopback
 from barnabas.broker.network.session import Session
@@ -18,11 +19,9 @@ from barnabas.protocol.types import uuid_text
 from barnabas.replication.controller.channel import ControllerChannel
 from barnabas.replication.controller.quorum_controller import QuorumController
 from barnabas.replication.metadata.image import (
-    GROUP_METADATA_TOPIC,
     BrokerImage,
     ImageChanges,
     MetadataImage,
-    TopicImage,
 )
 from barnabas.storage.log_manager import LogManager
 
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from barnabas.broker.replicas.replication import Replication
     from barnabas.broker.replicas.throttles import Throttles
     from barnabas.broker.topic_creation import TopicCreation
+    from barnabas.broker.transactions.coordinator import TransactionCoordinator
     from barnabas.storage.log_dir import LogDir
 
 
@@ -88,7 +88,6 @@ class Node:
         )
         self.lifecycle = self._new_lifecycle()
         self._has_begun = False
-        self._groups: GroupCoordinator | None = None
         self._suspects: Suspects | None = None
         self._throttles: Throttles | None = None
         self._image_waiters: list[_ImageWaiter] = []
@@ -220,29 +219,19 @@ class Node:
 
         return TopicCreation(self.controller, self.configuration, self._latest_image, self.report)
 
-    @property
+    @cached_property
+    def coordinators(self) -> Coordinators:
+        return Coordinators(
+            self.replicas, self._environment, self.configuration, self._latest_image, lambda: self.producer_ids
+        )
+
+    @cached_property
     def groups(self) -> "GroupCoordinator":
-        """Returns the coordinator of groups, which is created when a group is first asked for or found."""
-        if self._groups is None:
-            from barnabas.broker.groups.coordinator import GroupCoordinator
+        return self.coordinators.groups
 
-            self._groups = GroupCoordinator(
-                replicas=self.replicas,
-                environment=self._environment,
-                config=lambda: self.config,
-                image=self._latest_image,
-            )
-        return self._groups
-
-    def start_groups(self) -> None:
-        """Loads the groups that are stored here: the sessions of their members go on, or end."""
-        if self.image.topic(GROUP_METADATA_TOPIC) is not None:
-            self.groups.start()
-
-    def stop_groups(self) -> None:
-        """Answers every member that waits for others to join."""
-        if self._groups is not None:
-            self._groups.stop()
+    @cached_property
+    def transactions(self) -> "TransactionCoordinator":
+        return self.coordinators.transactions
 
     def endpoints(self, session: Session, *, fenced_too: bool = False) -> Sequence[tuple[BrokerImage, str, int]]:
         """Returns where this client finds each broker. Unless an address is advertised for its listener, it finds this
@@ -288,13 +277,14 @@ class Node:
 
     def on_metadata(self, image: MetadataImage, changes: ImageChanges) -> None:
         """Applies a committed image to this node."""
+        if changes.features:
+            self._report_features(self.image.features, image.features)
         self.image = image
         if self._has_begun:
             self.replicas.apply(image, changes)
             if changes.configs and self._throttles is not None:
                 self._throttles.on_topics_configured()
-            if self._groups is not None or self._gains_groups(changes):
-                self.groups.apply(changes)
+            self.coordinators.apply(changes)
             if changes.brokers:
                 self._watch_brokers(changes.brokers)
         if any(
@@ -304,21 +294,17 @@ class Node:
             self.lifecycle.heartbeat()  # it waits until all others know that it leads nothing any more
         self._wake_image_waiters()
 
+    def _report_features(self, before: Mapping[str, int], after: Mapping[str, int]) -> None:
+        """Says which features the cluster uses in another way from now on; not what a new one begins with."""
+        for name in sorted(before.keys() | after.keys()) if before else ():
+            was, level = before.get(name, 0), after.get(name, 0)
+            if was != level:
+                self.report.info(f"{name} is {level} from now on; it was {was}", feature=name, level=level)
+
     def _wake_image_waiters(self) -> None:
         for waiter in [waiter for waiter in self._image_waiters if waiter.is_right(self.image)]:
             self._stop_waiting(waiter)
             waiter.promise.resolve(True)
-
-    def _gains_groups(self, changes: ImageChanges) -> bool:
-        """Returns whether another broker's groups are coordinated here from now on: they do not wait to be asked for,
-        because sessions of their members may end."""
-        return any(
-            after is not None and after.name == GROUP_METADATA_TOPIC and self._leads_any(after)
-            for _, after in changes.changed_topics
-        )
-
-    def _leads_any(self, topic: TopicImage) -> bool:
-        return any(partition.leader == self.node_id for partition in topic.partitions)
 
     def when_in_sync(self, timeout_ms: int) -> Promise[bool]:
         """Returns a promise that is kept when this broker is in sync with every partition that it has a replica of, or

@@ -2,8 +2,9 @@
 
 from collections import deque
 
-from barnabas.base.promise import Promise
+from barnabas.base.promise import Promise, resolved
 from barnabas.broker.cluster.lifecycle import BrokerLifecycle
+from barnabas.protocol.errors import CoordinatorLoadInProgress
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from barnabas.replication.controller.channel import ControllerChannel, own_context
 
@@ -15,20 +16,31 @@ class ProducerIds:
         self._lifecycle = lifecycle
         self._controller = controller
         self._next = self._end = 0
-        self._waiting: deque[Promise[int]] = deque()
+        self._waiting: deque[Promise[None]] = deque()
         self._is_asking = False
 
     def next(self) -> Promise[int]:
-        promise: Promise[int] = Promise()
+        return self.when_at_hand().map(lambda _: self.take())
+
+    def when_at_hand(self) -> Promise[None]:
+        """Returns a promise that is kept when there is an id to take."""
+        if self._next < self._end:
+            return resolved(None)
+        promise: Promise[None] = Promise()
         self._waiting.append(promise)
-        self._serve()
+        self._ask()
         return promise
 
-    def _serve(self) -> None:
-        while self._waiting and self._next < self._end:
-            producer_id, self._next = self._next, self._next + 1
-            self._waiting.popleft().resolve(producer_id)
-        if self._waiting and not self._is_asking:
+    def take(self) -> int:
+        """Returns an id that is at hand. Raises CoordinatorLoadInProgress if there is none, and asks for more."""
+        if self._next == self._end:
+            self._ask()
+            raise CoordinatorLoadInProgress("no producer id is at hand: the controller is asked for more")
+        producer_id, self._next = self._next, self._next + 1
+        return producer_id
+
+    def _ask(self) -> None:
+        if not self._is_asking:
             self._is_asking = True
             lifecycle = self._lifecycle
             request = AllocateProducerIdsRequest(broker_id=lifecycle.node_id, broker_epoch=lifecycle.broker_epoch)
@@ -43,4 +55,7 @@ class ProducerIds:
             return
         block = answer.value
         self._next, self._end = block.producer_id_start, block.producer_id_start + block.producer_id_len
-        self._serve()
+        while self._waiting and self._next < self._end:
+            self._waiting.popleft().resolve(None)
+        if self._waiting:
+            self._ask()

@@ -106,7 +106,7 @@ class BrokerServer:
     def _stop_serving(self) -> None:
         self._attempt(self._acceptor.stop_accepting, self._acceptor.stop_reading)
         if self._quorum is not None:
-            self._attempt(self.node.stop_groups, self.node.replicas.wake_fetchers, self.node.lifecycle.close)
+            self._attempt(self.node.coordinators.stop, self.node.replicas.wake_fetchers, self.node.lifecycle.close)
         self._drain(self._clock.monotonic_ms() + _DRAIN_MS)
 
     def _drain(self, deadline_ms: int) -> None:
@@ -338,7 +338,7 @@ class BrokerServer:
             return self._fail(active.error)
         self._acceptor.accept(Dispatcher(self.node))
         on_ready()
-        self.node.start_groups()
+        self.node.coordinators.start()
         self._register_controller()
 
     def _register_controller(self) -> None:

@@ -161,6 +161,10 @@ class KafkaError(Exception):
             self.code = code
 
 
+class ConcurrentTransactions(KafkaError):
+    code = ErrorCode.CONCURRENT_TRANSACTIONS
+
+
 class CoordinatorLoadInProgress(KafkaError):
     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
@@ -211,6 +215,10 @@ class InvalidGroupId(KafkaError):
 
 class InvalidProducerEpoch(KafkaError):
     code = ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+class InvalidProducerIdMapping(KafkaError):
+    code = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 class InvalidRecord(KafkaError):
@@ -273,6 +281,10 @@ class OutOfOrderSequence(KafkaError):
     code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+class ProducerFenced(KafkaError):
+    code = ErrorCode.PRODUCER_FENCED
+
+
 class RebalanceInProgress(KafkaError):
     code = ErrorCode.REBALANCE_IN_PROGRESS
 
@@ -287,6 +299,10 @@ class StaleMemberEpoch(KafkaError):
 
 class TransactionCoordinatorFenced(KafkaError):
     code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+class TransactionalIdNotFound(KafkaError):
+    code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
 
 class UnknownLeaderEpoch(KafkaError):

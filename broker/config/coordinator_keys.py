@@ -179,7 +179,7 @@ class TransactionKeys(Config):
         at_least(1),
         "How often transactions past their timeout are looked for.",
     )
-    transaction_max_timeout_ms: int = _count(
+    transaction_max_timeout_ms: int = int32(
         "transaction.max.timeout.ms", 900_000, at_least(1), "The longest timeout a transaction may ask for."
     )
     transaction_partition_verification_enable: bool = boolean(
@@ -189,25 +189,25 @@ class TransactionKeys(Config):
         update_mode=UpdateMode.CLUSTER_WIDE,
         honoured=False,
     )
-    transaction_remove_expired_transaction_cleanup_interval_ms: int = _count(
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = int32(
         "transaction.remove.expired.transaction.cleanup.interval.ms",
         3_600_000,
         at_least(1),
         "How often transactional ids that nobody uses any more are looked for.",
     )
-    transaction_state_log_load_buffer_size: int = _count(
+    transaction_state_log_load_buffer_size: int = int32(
         "transaction.state.log.load.buffer.size",
         5_242_880,
         at_least(1),
         "How much of the transaction log is read at a time on loading.",
     )
-    transaction_state_log_min_isr: int = _count(
+    transaction_state_log_min_isr: int = int32(
         "transaction.state.log.min.isr",
         2,
         at_least(1),
         "min.insync.replicas of the transaction log when it is created.",
     )
-    transaction_state_log_num_partitions: int = _count(
+    transaction_state_log_num_partitions: int = int32(
         "transaction.state.log.num.partitions",
         50,
         at_least(1),
@@ -218,9 +218,8 @@ class TransactionKeys(Config):
         3,
         at_least(1),
         "The replicas of the transaction log when it is created.",
-        honoured=False,
     )
-    transaction_state_log_segment_bytes: int = _count(
+    transaction_state_log_segment_bytes: int = int32(
         "transaction.state.log.segment.bytes", 104_857_600, at_least(1), "The size of a segment of the transaction log."
     )
     transaction_two_phase_commit_enable: bool = boolean(
@@ -229,7 +228,7 @@ class TransactionKeys(Config):
         "Let an outside coordinator hold transactions open without a timeout.",
         honoured=False,
     )
-    transactional_id_expiration_ms: int = _count(
+    transactional_id_expiration_ms: int = int32(
         "transactional.id.expiration.ms", 604_800_000, at_least(1), "How long an unused transactional id is remembered."
     )
 

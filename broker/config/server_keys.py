@@ -339,6 +339,13 @@ class BarnabasKeys(Config):
         "How many files of logs are held open at once; those not used for longest are closed until needed again. 0 is "
         "three quarters of what the system lets the process open (a quarter inside another program), 65,536 at most.",
     )
+    barnabas_transaction_first_producer_epoch: int = int32(
+        "barnabas.transaction.first.producer.epoch",
+        0,
+        Validator("between 0 and 32766", lambda epoch: 0 <= epoch <= 32_766),
+        "The epoch in which the producer of a new transactional id begins. For tests of what happens when the epochs "
+        "of a producer id are used up.",
+    )
 
 
 class ServerKeys(

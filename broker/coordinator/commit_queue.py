@@ -57,15 +57,13 @@ class CommitQueue:
         self._partition.when_committed(self._waiting[0].end_offset).when_done(self._on_committed)
 
     def _on_committed(self, committed: Promise[None]) -> None:
-        self._is_watching = False
-        if not self._waiting:
-            return  # it failed, or timed out
-        if committed.error is not None:
+        if self._waiting and committed.error is not None:
             assert isinstance(committed.error, KafkaError), repr(committed.error)
-            return self._on_failed(committed.error)
+            self._on_failed(committed.error)
         while self._waiting and self._waiting[0].end_offset <= self._partition.high_watermark:
-            self._waiting.popleft().committed.resolve(None)
-        if self._waiting and not self._is_watching:
+            self._waiting.popleft().committed.resolve(None)  # whoever gets it may add another answer
+        self._is_watching = False
+        if self._waiting:
             self._watch()
 
     def _on_timeout(self) -> None:

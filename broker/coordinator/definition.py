@@ -27,6 +27,10 @@ class Timers(Protocol):
 
     def is_scheduled(self, key: Hashable) -> bool: ...
 
+    def run(self, key: Hashable, operation: Operation) -> None:
+        """Does at once what the timer of this key would do; if the records cannot be written, it tries again."""
+        ...
+
 
 class StateMachine(Protocol):
     """The state of one partition. It knows no log, no socket and no clock of its own.
@@ -81,6 +85,9 @@ class CoordinatorPartition(Protocol):
     def topic_partition(self) -> TopicPartition: ...
 
     @property
+    def leader_epoch(self) -> int: ...
+
+    @property
     def log_start_offset(self) -> int: ...
 
     @property
@@ -115,6 +122,10 @@ class CoordinatorPartition(Protocol):
         a KafkaError when it is known that this leader will not see that happen."""
         ...
 
+    def when_flushed(self) -> Promise[None]:
+        """Returns a promise that is kept when all that was appended is on this broker's disk."""
+        ...
+
 
 class Settings(NamedTuple):
     """Values of broker keys that do not change while the broker runs."""
@@ -129,6 +140,6 @@ class CoordinatorDefinition(NamedTuple, Generic[M_co]):
     key_hash: Callable[[str], int]
     """Returns a number that is, modulo the number of partitions, the partition of a key."""
     serde: Serde
-    build: Callable[[Timers], M_co]
+    build: Callable[[Timers, CoordinatorPartition], M_co]
     """Returns the empty state machine of a partition."""
     settings: Settings

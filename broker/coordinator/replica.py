@@ -23,6 +23,10 @@ class CoordinatorReplica:
         return self._partition.topic_partition
 
     @property
+    def leader_epoch(self) -> int:
+        return self._partition.leader_epoch
+
+    @property
     def log_start_offset(self) -> int:
         return self._log.log_start_offset
 
@@ -56,3 +60,6 @@ class CoordinatorReplica:
 
     def when_committed(self, offset: int) -> Promise[None]:
         return self._partition.when_committed(offset)
+
+    def when_flushed(self) -> Promise[None]:
+        return self._partition.when_flushed()

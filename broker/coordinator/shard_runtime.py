@@ -74,7 +74,7 @@ class ShardRuntime(Generic[M]):
         self._clock = clock
         self._report = report
         self.timers = CoordinatorTimers(clock, self._on_timer)
-        self.machine = definition.build(self.timers)
+        self.machine = definition.build(self.timers, partition)
         self._started_ms = clock.monotonic_ms()
         self._seen_end_offset = 0
         """The end of everything that the machine has replayed or written."""

@@ -23,6 +23,10 @@ class CoordinatorTimers:
         self._operations[key] = operation
         self._deadlines.schedule(key, self._monotonic_ms() + delay_ms)
 
+    def run(self, key: Hashable, operation: Operation) -> None:
+        self.cancel(key)
+        self._run(key, operation)
+
     def cancel(self, key: Hashable) -> None:
         self._operations.pop(key, None)
         self._deadlines.cancel(key)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from barnabas.base.environment import Environment, Timer
 from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.coordinator.decision import Decision
-from barnabas.broker.coordinator.definition import CoordinatorDefinition, Settings, Timers
+from barnabas.broker.coordinator.definition import CoordinatorDefinition, CoordinatorPartition, Settings, Timers
 from barnabas.broker.coordinator.key_hash import java_hash
 from barnabas.broker.coordinator.replica import CoordinatorReplica
 from barnabas.broker.coordinator.runtime import CoordinatorRuntime
@@ -89,4 +89,8 @@ def group_coordinator_definition(
         compression=CompressionType(config.offsets_topic_compression_codec),
         commit_timeout_ms=config.offsets_commit_timeout_ms,
     )
-    return CoordinatorDefinition(GROUP_METADATA_TOPIC, java_hash, group_record_serde, build, settings)
+
+    def build_shard(timers: Timers, _partition: CoordinatorPartition) -> GroupShard:
+        return build(timers)
+
+    return CoordinatorDefinition(GROUP_METADATA_TOPIC, java_hash, group_record_serde, build_shard, settings)

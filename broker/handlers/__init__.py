@@ -158,6 +158,19 @@ HANDLERS = {
         flexible_since=4,
         authorize=(DESCRIBE_TOPIC, CLUSTER_ACTION_CLUSTER),
     ),
+    ApiKey.ADD_PARTITIONS_TO_TXN: Handler(
+        "add_partitions_to_txn",
+        range(0, 6),
+        flexible_since=3,
+        authorize=(WRITE_TRANSACTIONAL_ID, WRITE_TOPIC, CLUSTER_ACTION_CLUSTER),
+    ),
+    ApiKey.ADD_OFFSETS_TO_TXN: Handler(
+        "add_offsets_to_txn",
+        range(0, 5),
+        flexible_since=3,
+        authorize=(WRITE_TRANSACTIONAL_ID, READ_GROUP),
+    ),
+    ApiKey.END_TXN: Handler("end_txn", range(0, 6), flexible_since=3, authorize=(WRITE_TRANSACTIONAL_ID,)),
     ApiKey.DESCRIBE_ACLS: Handler(
         "describe_acls",
         range(1, 4),
@@ -254,6 +267,15 @@ HANDLERS = {
         authorize=(DESCRIBE_CLUSTER,),
     ),
     ApiKey.DESCRIBE_PRODUCERS: Handler("describe_producers", range(0, 1), flexible_since=0, authorize=(READ_TOPIC,)),
+    ApiKey.DESCRIBE_TRANSACTIONS: Handler(
+        "describe_transactions",
+        range(0, 1),
+        flexible_since=0,
+        authorize=(DESCRIBE_TRANSACTIONAL_ID, DESCRIBE_TOPIC),
+    ),
+    ApiKey.LIST_TRANSACTIONS: Handler(
+        "list_transactions", range(0, 3), flexible_since=0, authorize=(DESCRIBE_TRANSACTIONAL_ID,)
+    ),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: Handler(
         "consumer_group_heartbeat",
         range(0, 2),

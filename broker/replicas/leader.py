@@ -214,6 +214,17 @@ class LeaderPartition(Partition):
         self._acknowledging.add(offset - 1, committed)
         return committed
 
+    def when_flushed(self) -> Promise[None]:
+        """Returns a promise that is kept when all that was appended so far is on the disk, whatever the flush
+        policy."""
+        log = self.log
+        if log.recovery_point >= log.log_end_offset:
+            return resolved(None)
+        flushed = Committed()
+        self._flushing.add(log.log_end_offset - 1, flushed)
+        log.flusher.flush_soon()
+        return flushed
+
     # ---- what the log reports
 
     def on_flushed(self) -> None:

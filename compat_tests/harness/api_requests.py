@@ -8,6 +8,10 @@ from compat_tests.differential.batches import Batch
 
 NONE, UNKNOWN_TOPIC, UNKNOWN_MEMBER, SECURITY_DISABLED, GROUP_NOT_FOUND, MEMBER_ID_REQUIRED = 0, 3, 25, 54, 69, 79
 LOG_DIR_NOT_FOUND = 57
+NO_COORDINATOR = frozenset({15, 16})
+UNKNOWN_PRODUCER = frozenset({49, *NO_COORDINATOR})
+"""What is said of a transactional id that nobody has, or where nobody has asked for a coordinator so far."""
+TRANSACTIONAL_ID_NOT_FOUND = 105
 ELECTION_NOT_NEEDED, NO_REASSIGNMENT_IN_PROGRESS, BROKER_ID_NOT_REGISTERED, INCONSISTENT_CLUSTER_ID = 84, 85, 102, 104
 TOPIC_RESOURCE = 2
 ANY_ACL = {"ResourceTypeFilter": 1, "PatternTypeFilter": 1, "Operation": 1, "PermissionType": 1}
@@ -43,6 +47,19 @@ def fetch(place: Place, version: int) -> dict[str, Any]:
 def list_offsets(place: Place, version: int) -> dict[str, Any]:
     asked = {"PartitionIndex": 0, "Timestamp": -1}
     return {"ReplicaId": -1, "Topics": [{"Name": place.topic, "Partitions": [asked]}]}
+
+
+def add_partitions_to_txn(place: Place, version: int) -> dict[str, Any]:
+    topics = [{"Name": place.topic, "Partitions": [0]}]
+    if version >= 4:
+        named = {"TransactionalId": "nobody", "ProducerId": 1, "ProducerEpoch": 0, "Topics": topics}
+        return {"Transactions": [{**named, "VerifyOnly": True}]}
+    return {
+        "V3AndBelowTransactionalId": "nobody",
+        "V3AndBelowProducerId": 1,
+        "V3AndBelowProducerEpoch": 0,
+        "V3AndBelowTopics": topics,
+    }
 
 
 def metadata(place: Place, version: int) -> dict[str, Any]:
@@ -191,6 +208,25 @@ REQUESTS = {
     "CreateTopics": Asked(create_topics),
     "DeleteTopics": Asked(delete_topics, frozenset({UNKNOWN_TOPIC})),
     "DeleteRecords": Asked(delete_records),
+    "AddOffsetsToTxn": Asked(
+        lambda place, _: {"TransactionalId": "nobody", "ProducerId": 1, "ProducerEpoch": 0, "GroupId": place.group},
+        UNKNOWN_PRODUCER,
+    ),
+    "AddPartitionsToTxn": Asked(add_partitions_to_txn, UNKNOWN_PRODUCER),
+    "DescribeTransactions": Asked(
+        lambda _place, _version: {"TransactionalIds": ["nobody"]},
+        frozenset({TRANSACTIONAL_ID_NOT_FOUND, *NO_COORDINATOR}),
+    ),
+    "EndTxn": Asked(
+        lambda _place, _version: {
+            "TransactionalId": "nobody",
+            "ProducerId": 1,
+            "ProducerEpoch": 0,
+            "Committed": True,
+        },
+        UNKNOWN_PRODUCER,
+    ),
+    "ListTransactions": Asked(lambda _place, _version: {"StateFilters": ["Ongoing"]}),
     "InitProducerId": Asked(lambda place, _: {"TransactionalId": None, "TransactionTimeoutMs": 10_000}),
     "OffsetForLeaderEpoch": Asked(offset_for_leader_epoch),
     "DescribeAcls": Asked(lambda place, _: ANY_ACL, frozenset({SECURITY_DISABLED})),

@@ -17,17 +17,11 @@ class NotServed(NamedTuple):
 NOT_SERVED = (
     NotServed(
         "Transactions",
-        "not served yet; what Kafka wrote in transactions can be read",
+        "not all of it is served yet",
         (
-            "AddPartitionsToTxn",
-            "AddOffsetsToTxn",
-            "EndTxn",
             "WriteTxnMarkers",
             "TxnOffsetCommit",
-            "DescribeTransactions",
-            "ListTransactions",
         ),
-        ("transaction.version",),
     ),
     NotServed(
         "Authentication",

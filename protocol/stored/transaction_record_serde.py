@@ -5,7 +5,6 @@ Both numbers take two bytes. A record without a value is a tombstone: the transa
 """
 
 from struct import Struct
-from typing import NamedTuple
 
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.schema import decode, encode_into
@@ -22,21 +21,14 @@ def encode_key(key: TransactionLogKey) -> bytes:
     return bytes(out)
 
 
-class VersionedValue(NamedTuple):
-    """A value and the version in which it is written: the older one cannot say what a new producer id replaced, and is
-    what brokers read that know nothing of KIP-890."""
-
-    value: TransactionLogValue
-    version: int
-
-
-def encode_value(versioned: VersionedValue) -> bytes:
-    out = bytearray(_INT16.pack(versioned.version))
-    encode_into(versioned.value, versioned.version, out, [])
+def encode_value(value: TransactionLogValue, version: int) -> bytes:
+    """Returns the bytes of a value in this version: 0 is what brokers read that know nothing of KIP-890."""
+    out = bytearray(_INT16.pack(version))
+    encode_into(value, version, out, [])
     return bytes(out)
 
 
-def decode_record(key: bytes, value: bytes | None) -> tuple[TransactionLogKey, VersionedValue | None] | None:
+def decode_record(key: bytes, value: bytes | None) -> tuple[TransactionLogKey, TransactionLogValue | None] | None:
     """Returns key and value, which is None in a tombstone. Returns None if the type is not known here. Raises
     ProtocolError if the bytes are no record."""
     if _number(key) != _TYPE:
@@ -47,7 +39,7 @@ def decode_record(key: bytes, value: bytes | None) -> tuple[TransactionLogKey, V
     version = _number(value)
     if version not in _VERSIONS:
         raise ProtocolError(f"TransactionLogValue of version {version} is not known here")
-    return decoded_key, VersionedValue(decode(TransactionLogValue, version, value, _INT16.size), version)
+    return decoded_key, decode(TransactionLogValue, version, value, _INT16.size)
 
 
 def _number(data: bytes) -> int:

@@ -7,7 +7,7 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.stored.metadata_record_serde import METADATA_VERSION_LEVEL, MetadataRecord
 from barnabas.protocol.stored.metadata_records import ConfigRecord, FeatureLevelRecord
 from barnabas.replication.controller.decision import refused
-from barnabas.replication.metadata.image import METADATA_VERSION, MetadataImage
+from barnabas.replication.metadata.image import METADATA_VERSION, TRANSACTION_VERSION, MetadataImage
 
 METADATA_VERSION_MIN = 7
 ELR_VERSION = "eligible.leader.replicas.version"
@@ -18,10 +18,14 @@ MIN_INSYNC_REPLICAS = "min.insync.replicas"
 GROUP_VERSION = "group.version"
 GROUP_VERSION_LEVEL = 1
 """1: the consumer protocol (KIP-848). It is served as well where a cluster was created before the feature existed."""
+TRANSACTION_VERSION_LEVEL = 2
+"""2: each transaction ends in an epoch of its own (KIP-890). A cluster from before that is raised to it when the
+last of its brokers supports it."""
 SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {
     METADATA_VERSION: (METADATA_VERSION_MIN, METADATA_VERSION_LEVEL),
     GROUP_VERSION: (0, GROUP_VERSION_LEVEL),
     ELR_VERSION: (0, ELR_VERSION_LEVEL),
+    TRANSACTION_VERSION: (0, TRANSACTION_VERSION_LEVEL),
 }
 FEATURES_OF_A_NODE: Mapping[str, tuple[int, int]] = {**SUPPORTED_FEATURES, "kraft.version": (0, 1)}
 """The same, and what the quorum uses: at 1 the log says who votes (KIP-853). No record of the cluster raises it, but
@@ -34,6 +38,7 @@ def bootstrap_records() -> list[FeatureLevelRecord]:
         FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_LEVEL),
         FeatureLevelRecord(name=ELR_VERSION, feature_level=ELR_VERSION_LEVEL),
         FeatureLevelRecord(name=GROUP_VERSION, feature_level=GROUP_VERSION_LEVEL),
+        FeatureLevelRecord(name=TRANSACTION_VERSION, feature_level=TRANSACTION_VERSION_LEVEL),
     ]
 
 

@@ -37,7 +37,6 @@ METADATA_VERSION_OF_ELR = 23
 ONLY_KAFKAS = frozenset(
     (
         "kraft.version",
-        "transaction.version",
         "share.version",
         "streams.version",
     )

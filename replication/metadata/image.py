@@ -21,6 +21,7 @@ K = TypeVar("K")
 NO_LEADER = -1
 METADATA_VERSION = "metadata.version"
 GROUP_METADATA_TOPIC = "__consumer_offsets"
+TRANSACTION_VERSION = "transaction.version"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, "__share_group_state"})
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"

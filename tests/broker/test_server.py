@@ -73,7 +73,7 @@ def test_a_log_dir_that_cannot_be_opened_does_not_keep_the_broker_from_serving_t
     assert report.having("good keeps ")
 
 
-@pytest.mark.parametrize("step", ["stop_groups", "close"])
+@pytest.mark.parametrize("step", ["stop", "close"])
 def test_a_stop_that_fails_ends_the_broker_and_says_so(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise OSError(5, "Input/output error")
@@ -81,7 +81,7 @@ def test_a_stop_that_fails_ends_the_broker_and_says_so(step: str, monkeypatch: p
     broker = Broker().start()
     server = broker._server
     assert server is not None
-    monkeypatch.setattr(server.node if step == "stop_groups" else server._logs, step, fail)
+    monkeypatch.setattr(server.node.coordinators if step == "stop" else server._logs, step, fail)
     with pytest.raises(StopFailed, match=r"could not stop cleanly: .*Input/output error"):
         broker.stop()
     broker.stop()  # it did end

@@ -185,9 +185,10 @@ def test_the_records_of_an_image_make_the_same_image(image: MetadataImage) -> No
 
 def test_features_of_level_zero_are_gone() -> None:
     image = replayed(cluster(1, elr=False), [FeatureLevelRecord(name="group.version", feature_level=1)])
-    assert image.features == {"metadata.version": 30, "group.version": 1}
+    assert image.features == {"metadata.version": 30, "group.version": 1, "transaction.version": 2}
     assert replayed(image, [FeatureLevelRecord(name="group.version", feature_level=0)]).features == {
-        "metadata.version": 30
+        "metadata.version": 30,
+        "transaction.version": 2,
     }
 
 
@@ -200,7 +201,7 @@ def test_features_of_level_zero_are_gone() -> None:
         [RemoveTopicRecord(topic_id=uuid(1)), *topic_records("orders", uuid(3))],  # another topic of the same name
         [orders(leader=2)],
         [config("retention.ms", "1")],
-        [FeatureLevelRecord(name="transaction.version", feature_level=2)],
+        [FeatureLevelRecord(name="transaction.version", feature_level=1)],
         [UnregisterBrokerRecord(broker_id=2, broker_epoch=0)],
         [controller_record(7)],
     ],

@@ -1,22 +1,16 @@
-"""The regular expressions by which a member of the consumer protocol can subscribe: RE2's, as in Kafka (KIP-848).
+"""The regular expressions by which a member of the consumer protocol can subscribe (KIP-848)."""
 
-Python's `re` backtracks: a pattern of a few letters can keep it busy for years, and the loop with it. RE2 takes time in
-proportion to the text, whatever the pattern. It is imported with the first pattern, not before.
+from collections.abc import Iterable
 
-Deviations from Kafka's RE2/J: `\\C` and two groups of one name are valid; a pattern that would need more than 8 MiB, or
-repetitions that multiply to more than 1,000, are refused.
-"""
-
-from collections.abc import Callable, Iterable
-
+from barnabas.broker.regular_expressions import compiled
 from barnabas.protocol.errors import InvalidRegularExpression
 
-FullMatch = Callable[[bytes], object | None]
+_WHAT = "SubscribedTopicRegex"
 
 
 def check(pattern: str) -> None:
     """Raises InvalidRegularExpression."""
-    _compiled(pattern)
+    compiled(pattern, _WHAT)
 
 
 def resolve(patterns: Iterable[str], topic_names: Iterable[str]) -> dict[str, frozenset[str]]:
@@ -25,26 +19,9 @@ def resolve(patterns: Iterable[str], topic_names: Iterable[str]) -> dict[str, fr
     resolved = {}
     for pattern in patterns:
         try:
-            fullmatch = _compiled(pattern)
+            fullmatch = compiled(pattern, _WHAT)
         except InvalidRegularExpression:
             resolved[pattern] = frozenset[str]()
         else:
             resolved[pattern] = frozenset(name for name, text in encoded if fullmatch(text) is not None)
     return resolved
-
-
-def _compiled(pattern: str) -> FullMatch:
-    import re2
-
-    options = re2.Options()
-    options.never_capture = True
-    options.log_errors = False  # it would write to standard error
-    try:
-        fullmatch: FullMatch = re2.compile(pattern.encode(), options).fullmatch
-    except re2.error as error:
-        (description,) = error.args
-        reason = description.decode("utf-8", "replace").partition(": ")[0]  # what follows repeats a part of the pattern
-        raise InvalidRegularExpression(
-            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {reason}."
-        ) from None
-    return fullmatch

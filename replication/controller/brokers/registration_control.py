@@ -11,6 +11,7 @@ Rules:
   next attempt writes the others.
 - A broker that is registered alone is the exception, because nobody could take over. If it stopped cleanly it goes on
   in the same leader epochs, without a record about any partition; otherwise it stays the leader, in new ones.
+- A cluster from before transactions is raised to them by the registration of the last broker that supports them.
 - It stopped cleanly if it still knows the epoch of its last registration, which it writes down last of all (KIP-966).
 """
 
@@ -23,14 +24,22 @@ from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
 from barnabas.protocol.stored.metadata_records import (
     BrokerEndpoint,
     BrokerFeature,
+    FeatureLevelRecord,
     PartitionChangeRecord,
     RegisterBrokerRecord,
 )
 from barnabas.protocol.types import ZERO_UUID
 from barnabas.replication.controller.broker_sessions import UNKNOWN_OFFSET
+from barnabas.replication.controller.cluster_control import TRANSACTION_VERSION_LEVEL
 from barnabas.replication.controller.decision import Decision, refused
 from barnabas.replication.controller.settings import ControllerSettings, Deciding
-from barnabas.replication.metadata.image import METADATA_VERSION, BrokerImage, MetadataImage
+from barnabas.replication.metadata.image import (
+    METADATA_VERSION,
+    TRANSACTION_STATE_TOPIC,
+    TRANSACTION_VERSION,
+    BrokerImage,
+    MetadataImage,
+)
 
 
 def register_broker(
@@ -43,6 +52,7 @@ def register_broker(
     if not same and image.topics:
         is_clean = existing is not None and request.previous_broker_epoch == existing.broker_epoch
         records += _former_incarnation_records(request.broker_id, is_clean, image, deciding.settings)
+    records += _raised_features(request, image)
     broker_epoch = existing.broker_epoch if existing is not None and same else image.end_offset + len(records)
     record = _register_record(request, broker_epoch)
     if existing is not None and same:
@@ -103,6 +113,20 @@ def _check_feature(broker_id: int, name: str, supported: tuple[int, int], image:
             ErrorCode.UNSUPPORTED_VERSION,
             f"The cluster uses {name} {level}; broker {broker_id} supports {lowest} to {highest}.",
         )
+
+
+def _raised_features(request: BrokerRegistrationRequest, image: MetadataImage) -> Iterator[FeatureLevelRecord]:
+    """Raises transaction.version in a cluster that does not know it, once the last broker supports it: until now nobody
+    can have had a transaction. Where there are some already, an operator has chosen level 0."""
+    if TRANSACTION_VERSION in image.features or image.topic(TRANSACTION_STATE_TOPIC) is not None:
+        return
+    others = [broker.features for broker_id, broker in image.brokers.items() if broker_id != request.broker_id]
+    asked = {
+        feature.name: (feature.min_supported_version, feature.max_supported_version) for feature in request.features
+    }
+    level = TRANSACTION_VERSION_LEVEL
+    if all(level <= features.get(TRANSACTION_VERSION, (0, 0))[1] for features in (asked, *others)):
+        yield FeatureLevelRecord(name=TRANSACTION_VERSION, feature_level=level)
 
 
 def _register_record(request: BrokerRegistrationRequest, broker_epoch: int) -> RegisterBrokerRecord:

@@ -326,8 +326,6 @@ def test_a_properties_file_of_kafkas_loads_and_what_has_no_effect_is_listed() ->
         "num.recovery.threads.per.data.dir",
         "share.coordinator.state.topic.min.isr",
         "share.coordinator.state.topic.replication.factor",
-        "transaction.state.log.min.isr",
-        "transaction.state.log.replication.factor",
     ]
 
 

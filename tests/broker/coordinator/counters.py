@@ -23,7 +23,7 @@ COMMIT_TIMEOUT_MS = 5_000
 class Counters:
     """Counts by record; what a transaction writes counts when it is committed."""
 
-    def __init__(self, timers: Timers) -> None:
+    def __init__(self, timers: Timers, _partition: CoordinatorPartition) -> None:
         self.timers = timers
         self.values: dict[str, int] = {}
         self.pending: dict[int, dict[str, int]] = {}

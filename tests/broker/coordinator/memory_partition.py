@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from barnabas.base.promise import Promise
+from barnabas.base.promise import Promise, resolved
 from barnabas.broker.coordinator.decision import TransactionalProducer
 from barnabas.protocol.batch_builder import build_batch
 from barnabas.protocol.batch_header import NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, iter_batches, set_offsets
@@ -18,6 +18,7 @@ Stored = tuple[bytes, bytes | None]
 
 class MemoryPartition:
     max_message_bytes = 1_000_000
+    leader_epoch = 0
     log_start_offset = 0
 
     def __init__(self, topic_partition: TopicPartition) -> None:
@@ -77,6 +78,9 @@ class MemoryPartition:
         promise: Promise[None] = Promise()
         self._waiters.append((offset, promise))
         return promise
+
+    def when_flushed(self) -> Promise[None]:
+        return resolved(None)
 
     # ---- what the test says
 

@@ -32,6 +32,8 @@ VERSIONS = {  # as Kafka 4.3 and the clients of 4.4, except where a request need
     "LIST_PARTITION_REASSIGNMENTS": (0, 0), "DESCRIBE_CLIENT_QUOTAS": (0, 1), "ELECT_LEADERS": (0, 2),
     "DESCRIBE_QUORUM": (0, 2), "UPDATE_FEATURES": (0, 2), "UNREGISTER_BROKER": (0, 0), "ADD_RAFT_VOTER": (0, 1),
     "REMOVE_RAFT_VOTER": (0, 0), "ALTER_PARTITION_REASSIGNMENTS": (0, 1), "ALTER_REPLICA_LOG_DIRS": (1, 2),
+    "ADD_PARTITIONS_TO_TXN": (0, 5), "ADD_OFFSETS_TO_TXN": (0, 4), "END_TXN": (0, 5), "DESCRIBE_TRANSACTIONS": (0, 0),
+    "LIST_TRANSACTIONS": (0, 2),
 }  # fmt: skip
 
 
@@ -53,12 +55,14 @@ def test_features_are_told_since_version_3(client: RawClient) -> None:
         "group.version": 1,
         "eligible.leader.replicas.version": 1,
         "kraft.version": 1,
+        "transaction.version": 2,
     }
     assert supported == {
         "metadata.version": (7, 30),
         "group.version": (0, 1),
         "eligible.leader.replicas.version": (0, 1),
         "kraft.version": (0, 1),
+        "transaction.version": (0, 2),
     }
     assert answer.finalized_features_epoch >= 0
     assert all(lowest > 0 for lowest, _ in lowest_versions(client, 3)), "version 3 cannot read a lowest version of 0"

@@ -95,11 +95,9 @@ def test_a_coordinator_is_found_in_every_version(broker: Broker, client: RawClie
 @pytest.mark.parametrize(
     ("key_type", "version", "code"),
     [
-        (1, 6, ErrorCode.UNSUPPORTED_VERSION),  # transactions
         (2, 6, ErrorCode.UNSUPPORTED_VERSION),  # share groups
         (2, 5, ErrorCode.INVALID_REQUEST),  # which that version does not know
         (9, 6, ErrorCode.INVALID_REQUEST),  # nobody knows
-        (1, 2, ErrorCode.UNSUPPORTED_VERSION),
     ],
 )
 def test_what_is_not_coordinated_here_is_said(client: RawClient, key_type: int, version: int, code: ErrorCode) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from barnabas.protocol.errors import ProtocolError
-from barnabas.protocol.stored.transaction_record_serde import VersionedValue, decode_record, encode_key, encode_value
+from barnabas.protocol.stored.transaction_record_serde import decode_record, encode_key, encode_value
 from barnabas.protocol.stored.transaction_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
 
 KEY = TransactionLogKey(transactional_id="tx")
@@ -35,20 +35,20 @@ def test_a_key_is_its_type_and_its_message() -> None:
 
 @pytest.mark.parametrize(("version", "expected"), [(0, FIRST_VERSION), (1, SECOND_VERSION)])
 def test_a_value_is_written_in_the_version_that_is_asked_for(version: int, expected: str) -> None:
-    written = encode_value(VersionedValue(ONGOING, version))
+    written = encode_value(ONGOING, version)
     assert written.hex() == expected
     decoded = decode_record(encode_key(KEY), written)
     assert decoded is not None
     assert decoded[1] is not None
-    assert decoded[1].value.producer_id == 7
-    assert decoded[1].value.previous_producer_id == (-1, 6)[version]
+    assert decoded[1].producer_id == 7
+    assert decoded[1].previous_producer_id == (-1, 6)[version]
 
 
 def test_tags_that_are_not_known_are_passed_over() -> None:
     """A later Kafka may have added some."""
     cut = SECOND_VERSION.index("02" + "00" + "08" + "0000000000000006")
     with_another = SECOND_VERSION[:cut] + "03" + SECOND_VERSION[cut + 2 :] + "09" + "02" + "abcd"
-    assert decode_record(bytes.fromhex(KEY_BYTES), bytes.fromhex(with_another)) == (KEY, VersionedValue(ONGOING, 1))
+    assert decode_record(bytes.fromhex(KEY_BYTES), bytes.fromhex(with_another)) == (KEY, ONGOING)
 
 
 def test_a_tombstone_has_a_key_and_no_value() -> None:

@@ -26,12 +26,22 @@ from tests.replication.clusters import (
 )
 
 E = ErrorCode
-SUPPORTED = {"metadata.version": (7, 30), "group.version": (0, 1), "eligible.leader.replicas.version": (0, 1)}
+SUPPORTED = {
+    "metadata.version": (7, 30),
+    "group.version": (0, 1),
+    "eligible.leader.replicas.version": (0, 1),
+    "transaction.version": (0, 2),
+}
 
 
 def test_a_new_cluster_starts_with_the_features_of_kafka_4_3_that_are_served() -> None:
     levels = [(record.name, record.feature_level) for record in bootstrap_records()]
-    assert levels == [("metadata.version", 30), ("eligible.leader.replicas.version", 1), ("group.version", 1)]
+    assert levels == [
+        ("metadata.version", 30),
+        ("eligible.leader.replicas.version", 1),
+        ("group.version", 1),
+        ("transaction.version", 2),
+    ]
 
 
 def test_a_broker_is_registered_fenced() -> None:
@@ -185,3 +195,32 @@ def test_with_all_others_fenced_there_is_no_leader_until_one_comes_back() -> Non
     assert partition_of(image, "orders", 0)[:2] == (-1, 1)
     image = replayed(image, unfence_records(2, image, controller().settings))
     assert partition_of(image, "orders", 0)[:2] == (2, 2)
+
+
+def old(image: MetadataImage) -> MetadataImage:
+    """A cluster from before transactions."""
+    levels = {name: level for name, level in image.features.items() if name != "transaction.version"}
+    brokers = {
+        broker_id: broker._replace(features={**broker.features, "transaction.version": (0, 0)})
+        for broker_id, broker in image.brokers.items()
+    }
+    return image._replace(features=levels, brokers=brokers)
+
+
+def level_after(image: MetadataImage, asked: BrokerRegistrationRequest) -> int | None:
+    records, response = decided(asked, image)
+    after = replayed(image, records)
+    assert after.brokers[asked.broker_id].broker_epoch == response.broker_epoch == image.end_offset + len(records) - 1
+    return after.features.get("transaction.version")
+
+
+def test_a_cluster_from_before_transactions_is_raised_to_them_by_the_last_broker_that_supports_them() -> None:
+    assert level_after(old(cluster(1)), registration(1, incarnation_id=uuid(77))) == 2
+    assert level_after(old(cluster(1, 2)), registration(1, incarnation_id=uuid(77))) is None  # broker 2 is still old
+    unable = registration(1, incarnation_id=uuid(77), features=features({**SUPPORTED, "transaction.version": (0, 1)}))
+    assert level_after(old(cluster(1)), unable) is None
+
+
+def test_a_cluster_with_transactions_keeps_the_level_that_an_operator_has_chosen() -> None:
+    image = with_topics(cluster(1), new_topic("__transaction_state"))
+    assert level_after(old(image), registration(1, incarnation_id=uuid(77))) is None

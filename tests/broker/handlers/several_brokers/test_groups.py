@@ -312,7 +312,7 @@ def test_a_commit_that_waits_is_told_at_once_when_its_group_moves() -> None:
 
 
 def loaded_partitions(broker: Broker) -> list[int]:
-    groups = broker._server.node._groups
+    groups = broker._server.node.coordinators._groups
     return [] if groups is None else [index for index, shard in groups._runtime._shards.items() if shard.is_loaded]
 
 
@@ -320,7 +320,7 @@ def test_groups_of_another_broker_are_loaded_before_anybody_asks_for_them() -> N
     with Broker() as broker:
         register(broker)
         create(broker, OFFSETS, [SIBLING])
-        assert broker._server.node._groups is None
+        assert broker._server.node.coordinators._groups is None
         move(broker, OFFSETS, US, replicas=[US], isr=[US])
         while on_loop(broker, lambda: loaded_partitions(broker)) != [0]:
             pass  # until it is loaded, between requests

@@ -1,0 +1,117 @@
+"""AddPartitionsToTxn (24), versions 0 to 5.
+
+v2 a code of its own for a producer that was fenced; v4, between brokers, many transactions in one request, and
+partitions that are only checked; v5 that a transaction may only be aborted (KIP-890).
+
+All partitions of a transaction are added or none: if one cannot be, the others are answered OPERATION_NOT_ATTEMPTED.
+Clients cannot add internal topics: offsets have an API of their own. What clients of versions 0 to 3 add is written by
+the first rules, what brokers add by the second.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from barnabas.base.promise import Promise, all_of, resolved
+from barnabas.broker.handlers.fenced_producers import code_for
+from barnabas.broker.node import Node
+from barnabas.broker.request_context import RequestContext
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from barnabas.protocol.types import TopicPartition
+from barnabas.replication.metadata.image import INTERNAL_TOPICS
+
+_PRODUCER_FENCED_SINCE = 2
+_BETWEEN_BROKERS_SINCE = 4
+
+Errors = dict[TopicPartition, ErrorCode]
+
+
+def handle(
+    node: Node, request: AddPartitionsToTxnRequest, context: RequestContext
+) -> Promise[AddPartitionsToTxnResponse]:
+    if context.api_version < _BETWEEN_BROKERS_SINCE:
+        return _added(node, _of_client(request), context).map(
+            lambda errors: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(errors))
+        )
+    results = [_result(node, transaction, context) for transaction in request.transactions]
+    return all_of(results).map(lambda results: AddPartitionsToTxnResponse(results_by_transaction=results))
+
+
+def _of_client(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransaction:
+    return AddPartitionsToTxnTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+
+
+def _result(
+    node: Node, transaction: AddPartitionsToTxnTransaction, context: RequestContext
+) -> Promise[AddPartitionsToTxnResult]:
+    errors = (_verified if transaction.verify_only else _added)(node, transaction, context)
+    return errors.map(
+        lambda errors: AddPartitionsToTxnResult(
+            transactional_id=transaction.transactional_id, topic_results=_results(errors)
+        )
+    )
+
+
+def _added(node: Node, transaction: AddPartitionsToTxnTransaction, context: RequestContext) -> Promise[Errors]:
+    partitions = _partitions(transaction.topics)
+    is_client = context.api_version < _BETWEEN_BROKERS_SINCE
+    wrong = {partition: error for partition in partitions if (error := _error(node, partition, is_client=is_client))}
+    if wrong:
+        return resolved(dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED) | wrong)
+    added = node.transactions.add_partitions(
+        transaction.transactional_id,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        partitions,
+        client_version=0 if is_client else 2,
+    )
+    return added.map(lambda _: dict.fromkeys(partitions, ErrorCode.NONE)).or_else(_all_refused(partitions, context))
+
+
+def _verified(node: Node, transaction: AddPartitionsToTxnTransaction, context: RequestContext) -> Promise[Errors]:
+    partitions = _partitions(transaction.topics)
+    verified = node.transactions.verify_partitions(
+        transaction.transactional_id, transaction.producer_id, transaction.producer_epoch, partitions
+    )
+    return verified.or_else(_all_refused(partitions, context))
+
+
+def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
+
+
+def _error(node: Node, partition: TopicPartition, *, is_client: bool) -> ErrorCode:
+    """Returns what is wrong with the partition itself."""
+    if is_client and partition.topic in INTERNAL_TOPICS:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    topic = node.image.topic(partition.topic)
+    if topic is None or not 0 <= partition.partition < len(topic.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE
+
+
+def _all_refused(partitions: Sequence[TopicPartition], context: RequestContext) -> Callable[[KafkaError], Errors]:
+    def refused(error: KafkaError) -> Errors:
+        return dict.fromkeys(partitions, code_for(error, context.api_version, _PRODUCER_FENCED_SINCE))
+
+    return refused
+
+
+def _results(errors: Mapping[TopicPartition, ErrorCode]) -> list[AddPartitionsToTxnTopicResult]:
+    topics: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
+    for partition, code in errors.items():
+        result = AddPartitionsToTxnPartitionResult(partition_index=partition.partition, partition_error_code=code)
+        topics.setdefault(partition.topic, []).append(result)
+    return [AddPartitionsToTxnTopicResult(name=name, results_by_partition=results) for name, results in topics.items()]
