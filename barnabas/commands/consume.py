@@ -246,7 +246,7 @@ COMMANDS = (
             Option("-g --group", "read as a member of this group, and commit what is printed", "NAME"),
             Option(
                 "--isolation",
-                "read_committed leaves out what transactions have aborted or not committed (default read_uncommitted)",
+                "read_committed: only what transactions have committed (default read_uncommitted)",
                 "LEVEL",
                 _parse_isolation,
                 Isolation.READ_UNCOMMITTED,
