@@ -17,12 +17,13 @@ from barnabas.broker.coordinator.replica import CoordinatorReplica
 from barnabas.broker.coordinator.runtime import CoordinatorRuntime
 from barnabas.broker.producer_ids import ProducerIds
 from barnabas.broker.replicas.replica_manager import ReplicaManager
+from barnabas.broker.transactions.flushed_first import FlushedFirst
 from barnabas.broker.transactions.machine import TransactionContext, TransactionShard
-from barnabas.broker.transactions.marking import MarkerSender, TransactionMarkers
+from barnabas.broker.transactions.marking import MarkerSender
 from barnabas.broker.transactions.records import TransactionSerde
 from barnabas.broker.transactions.transaction import ProducerIdAndEpoch, Transaction
 from barnabas.protocol.compression import CompressionType
-from barnabas.protocol.errors import ErrorCode, InvalidRequest, KafkaError
+from barnabas.protocol.errors import CoordinatorLoadInProgress, ErrorCode, InvalidRequest, KafkaError
 from barnabas.protocol.types import TopicPartition
 from barnabas.replication.metadata.image import (
     TRANSACTION_STATE_TOPIC,
@@ -50,6 +51,7 @@ class TransactionCoordinator:
         self._image = image
         self._producer_ids = producer_ids
         self._markers = markers
+        self._flushed_first = FlushedFirst(markers, configuration.log_config)
         config = configuration.current
         settings = Settings(
             load_buffer_bytes=config.transaction_state_log_load_buffer_size,
@@ -107,7 +109,7 @@ class TransactionCoordinator:
 
         def on_ready(ready: Promise[None]) -> None:
             if ready.error is not None:
-                answer.fail(ready.error)
+                answer.fail(CoordinatorLoadInProgress(f"there is no producer id: {ready.error}"))
             else:
                 self._runtime.run(transactional_id, decide).when_done(on_decided)
 
@@ -173,9 +175,6 @@ class TransactionCoordinator:
     def _build(self, timers: Timers, partition: CoordinatorPartition) -> TransactionShard:
         environment = self._environment
 
-        def send(markers: TransactionMarkers) -> Promise[None]:
-            return self._send_markers(partition, markers)
-
         return TransactionShard(
             TransactionContext(
                 timers=timers,
@@ -184,38 +183,11 @@ class TransactionCoordinator:
                 transaction_version=self.transaction_version,
                 new_producer_id=self._producer_ids.take,
                 coordinator_epoch=lambda: partition.leader_epoch,
-                send_markers=send,
+                send_markers=lambda markers: self._flushed_first.send(markers, partition),
                 forget_markers=self._markers.forget,
                 first_epoch=self._configuration.current.barnabas_transaction_first_producer_epoch,
             )
         )
-
-    def _send_markers(self, partition: CoordinatorPartition, markers: TransactionMarkers) -> Promise[None]:
-        """Sends them, but first puts the decision on the disk if one of them will be there at once: after a power cut
-        the transaction must not be half decided."""
-        if not self._is_flushed(markers.partitions):
-            return self._markers.send(markers)
-        sent: Promise[None] = Promise()
-
-        def on_sent(done: Promise[None]) -> None:
-            if done.error is not None:
-                sent.fail(done.error)
-            else:
-                sent.resolve(None)
-
-        def on_flushed(flushed: Promise[None]) -> None:
-            if flushed.error is not None:
-                sent.fail(flushed.error)
-            else:
-                self._markers.send(markers).when_done(on_sent)
-
-        partition.when_flushed().when_done(on_flushed)
-        return sent
-
-    def _is_flushed(self, partitions: Collection[TopicPartition]) -> bool:
-        """Returns whether any of these partitions has each append on the disk before it is acknowledged."""
-        topics = {partition.topic for partition in partitions}
-        return any(self._configuration.log_config(topic).flush_messages == 1 for topic in topics)
 
     # ---- expiry
 

@@ -1,7 +1,9 @@
+import pytest
+
 from barnabas.base.promise import Promise
 from barnabas.broker.cluster.lifecycle import BrokerLifecycle
 from barnabas.broker.producer_ids import ProducerIds
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import CoordinatorLoadInProgress, ErrorCode, KafkaError
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
 from barnabas.replication.metadata.image import empty_image
 from tests.broker.slow_controller import SlowController
@@ -53,3 +55,19 @@ def test_those_who_wait_are_told_when_there_is_no_block_and_the_next_may_try_aga
     later = ids.next()
     controller.asked[1].resolve(block(0, 1_000))
     assert later.value == 0
+
+
+def test_an_id_is_taken_if_there_is_one_and_otherwise_more_are_asked_for() -> None:
+    controller = SlowController()
+    ids = producer_ids_of(controller)
+    for _ in range(2):
+        with pytest.raises(CoordinatorLoadInProgress):
+            ids.take()
+    ready = ids.when_at_hand()
+    assert len(controller.asked) == 1
+    controller.asked[0].resolve(block(0, 2))
+    assert ready.done
+    assert ids.when_at_hand().done
+    assert [ids.take(), ids.take()] == [0, 1]
+    assert not ids.when_at_hand().done
+    assert len(controller.asked) == 2

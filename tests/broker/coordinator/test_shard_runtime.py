@@ -125,6 +125,31 @@ def test_one_that_asks_again_when_it_is_answered_waits_for_its_own_commit() -> N
     assert second[0].value == 1
 
 
+def test_one_that_asks_again_before_others_are_answered_does_not_hold_them_up() -> None:
+    kit = Kit()
+    kit.partition.commits_at_once = False
+    later: list[Promise[int]] = []
+    first = kit.runtime.run(lambda counters: counters.set("a", 1))
+    second = kit.runtime.run(lambda counters: counters.set("a", 2))
+    first.when_done(lambda _: later.append(kit.runtime.run(lambda counters: counters.set("a", 3))))
+    kit.partition.commit(2)
+    assert second.value == 1
+    assert not later[0].done
+    kit.partition.commit(3)
+    assert later[0].value == 2
+
+
+def test_what_a_timer_would_do_is_done_at_once_and_again_if_it_could_not_be_written() -> None:
+    kit = Kit()
+    kit.schedule(1_000, lambda: kit.machine.set("a", 1))
+    kit.partition.append_error = KafkaStorageError("no space")
+    kit.runtime.timers.run("a timer", lambda: kit.machine.set("a", 2))
+    assert kit.machine.values == {}
+    kit.partition.append_error = None
+    kit.clock.advance(1_000)
+    assert kit.machine.values == {"a": 2}, "the timer of that key has another operation now"
+
+
 # ---- the end
 
 

@@ -71,6 +71,19 @@ def test_what_a_killed_process_left_in_the_page_cache_is_on_the_disk_before_it_i
     assert leader_of(broker).log.high_watermark == 2, "a consumer may have read these records"
 
 
+def test_a_flush_that_somebody_asks_for_does_not_wait_for_the_policy() -> None:
+    broker = Broker(queued=True)
+    partition = leader_of(broker, flush_messages=NEVER)
+    assert partition.when_flushed().done, "there is nothing to flush"
+    append(partition, batch(b"one", b"two"))
+    flushed_to: list[int] = []
+    partition.when_flushed().when_done(lambda _: flushed_to.append(partition.log.recovery_point))
+    assert flushed_to == []
+    broker.settle()
+    assert flushed_to == [2]
+    assert partition.when_flushed().done
+
+
 @pytest.mark.parametrize("acks", [ACKS_LEADER, ACKS_ALL])
 @pytest.mark.parametrize(
     ("flush_messages", "at_once"),
