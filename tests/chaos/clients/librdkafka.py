@@ -1,0 +1,137 @@
+"""confluent-kafka: a producer, a reader, two members of a classic group, and readers of the compacted topic."""
+
+import threading
+import time
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from barnabas.verification import events
+from barnabas.verification.content import Content
+from barnabas.verification.recording.producing import ProducerWorker
+from barnabas.verification.recording.reading import Member, Reader, Reading
+from barnabas.verification.recording.settings import Load, Sending, Settings, TopicChoice
+from barnabas.verification.recording.tape import now_ms
+from tests.chaos.clients.given import Commands, Given, Journal, Table, end_on_errors, threads
+
+NAME = "librdkafka"
+RECORD_BYTES = 200
+TABLE_PAUSE_S = 0.1
+
+
+class Librdkafka:
+    def __init__(self, given: Given, journal: Journal) -> None:
+        self._given = given
+        self._journal = journal
+        topic = TopicChoice(given.topic, given.partitions, 3, True)
+        load = Load(0, 1, None, 1, given.rate, RECORD_BYTES, 1, 2, 1)
+        self._settings = Settings(given.bootstrap, {}, topic, load, Sending("all", True, "lz4"), given.timeout_s)
+        self._content = Content(given.run, RECORD_BYTES)
+        self._is_quiet = threading.Event()
+        self._positions: dict[str, dict[int, int]] = {NAME: {}}
+
+    def run(self) -> None:
+        worker = ProducerWorker(
+            self._given.producer, self._given.topic, self._given.partitions, self._settings, self._journal
+        )
+        senders = threads(lambda: worker.run(self._content, self._is_quiet), self._send_to_table)
+        reading = self._reading()
+        reader = Reader(f"{NAME}-reader", events.READER, reading)
+        self._positions[reader.name] = reader.positions
+        members = [Member(f"{NAME}-{number}", NAME, self._positions[NAME], reading) for number in (1, 2)]
+        readers = threads(reader.run, *(member.run for member in members), lambda: self._read_table("read", reading))
+        for word, ends in Commands():
+            if word == "quiet":
+                self._is_quiet.set()
+                join(senders)
+            elif word == "finish":
+                self._finish(reading, readers, self._positions, ends[self._given.topic])
+            elif word == "read-back":
+                self._read_back(ends)
+            self._journal.answer(word)
+
+    def _reading(self) -> Reading:
+        first = [0] * self._given.partitions
+        return Reading(self._given.topic, first, self._content, self._settings, self._journal)
+
+    def _finish(
+        self,
+        reading: Reading,
+        readers: list[threading.Thread],
+        positions: dict[str, dict[int, int]],
+        ends: dict[int, int],
+    ) -> None:
+        self._journal.wait_until_read(positions, ends, self._given.timeout_s)
+        reading.is_over.set()
+        join(readers)
+        for name, reached in positions.items():
+            for index in ends:
+                self._journal.record(events.Ended(now_ms(), name, index, reached.get(index, 0)))
+
+    def _read_back(self, ends: dict[str, dict[int, int]]) -> None:
+        """Reads everything again, twice, now that nobody writes any more."""
+        reading = self._reading()
+        readers = [Reader(f"read-back-{number}", events.READ_BACK, reading) for number in (1, 2)]
+        started = threads(*(reader.run for reader in readers))
+        self._read_table("found", reading, ends[self._given.table])
+        self._finish(
+            reading, started, {reader.name: reader.positions for reader in readers}, ends[self._given.topic]
+        )
+
+    # ---- the compacted topic
+
+    def _send_to_table(self) -> None:
+        client = Producer(
+            self._settings.client_properties(
+                enable_idempotence=True, message_timeout_ms=int(2000 * self._given.timeout_s), linger_ms=5
+            )
+        )
+        table = Table(NAME, self._given, self._journal)
+
+        def produce(topic: str, key: bytes, value: bytes, partition: int, answered: Any) -> None:
+            def delivered(error: Any, message: Any) -> None:
+                answered(None if error is not None else message.offset())
+
+            client.produce(topic, value, key, partition, on_delivery=delivered)
+
+        while not self._is_quiet.is_set():
+            table.send(produce)
+            client.poll(TABLE_PAUSE_S)
+        client.flush(self._given.timeout_s)
+
+    def _read_table(self, what: str, reading: Reading, ends: dict[int, int] | None = None) -> None:
+        """Reads the compacted topic from its beginning, to these ends or until it is over."""
+        properties = {"group.id": "nobody", "enable.auto.commit": False, "enable.partition.eof": True}
+        client: Any = Consumer(self._settings.client_properties(auto_offset_reset="earliest") | properties)
+        partitions = range(self._given.table_partitions)
+        client.assign([TopicPartition(self._given.table, index, 0) for index in partitions])
+        deadline = time.monotonic() + self._given.timeout_s
+        open_ends = dict(ends or {})
+        try:
+            while not reading.is_over.is_set() and (ends is None or (open_ends and time.monotonic() < deadline)):
+                if (message := client.poll(0.1)) is None:
+                    continue
+                if message.error() is None:
+                    key, value = message.key().decode(), message.value().decode()
+                    self._journal.table(what, message.partition(), message.offset(), key, value)
+                    position = message.offset() + 1
+                elif message.error().name() == "_PARTITION_EOF":
+                    position = message.offset()
+                else:
+                    continue
+                if position >= open_ends.get(message.partition(), position + 1):
+                    del open_ends[message.partition()]
+        except KafkaException as error:
+            self._journal.record(events.ClientError(now_ms(), f"{NAME}-table", error.args[0].name()))
+        finally:
+            client.close()
+
+
+def join(started: list[threading.Thread]) -> None:
+    for thread in started:
+        thread.join()
+
+
+if __name__ == "__main__":
+    end_on_errors()
+    Librdkafka(Given.from_arguments(), Journal()).run()

@@ -1,0 +1,202 @@
+"""A run from its beginning to its end: brokers, clients, faults, healing, the reading back, the comparing.
+
+After the last fault all is mended. Then, within bounds that only a defect breaks, all brokers must be there, all replicas
+in sync, and every client served; everything is read back twice; the brokers stop, and their replicas are compared.
+"""
+
+import time
+from collections.abc import Callable
+from itertools import chain
+from secrets import token_hex
+
+from barnabas.client.admin import EARLIEST, LATEST, create_topic, list_offsets
+from barnabas.output import plural
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.verification.events import Begin, Bounds
+from barnabas.verification.findings import Kind
+from barnabas.verification.history import line_of
+from barnabas.verification.judge import Verdict
+from barnabas.verification.recording.tape import now_ms
+from barnabas.verification.report import sentence
+from tests.chaos.clients.given import Given
+from tests.chaos.clients_of_run import ClientFailed, ClientProcess, Clients, Offsets
+from tests.chaos.cluster import Cluster
+from tests.chaos.history import merged, table_lines, verdict_of
+from tests.chaos.outcome import Outcome
+from tests.chaos.plan import Plan
+from tests.chaos.replicas import Replica, differences
+from tests.chaos.storm import Storm
+from tests.chaos.systems import System
+from tests.chaos.table import Table, table_of
+from tests.chaos.targets import GROUPS, PARTITIONS, TABLE, TABLE_PARTITIONS, TOPIC
+from tests.chaos.world import BROKERS, World
+
+FIRST_ANSWERS_S = 180.0
+IN_SYNC_S = 120.0
+SERVED_S = 90.0
+SILENCE_S = 60.0
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "segment.ms": "2000",
+    "min.cleanable.dirty.ratio": "0.01",
+    "delete.retention.ms": "1000",
+}
+OFFSETS_TOPIC = "__consumer_offsets"
+SAID_OF_A_KIND = 5
+
+
+class Run:
+    def __init__(self, plan: Plan, system: System, world: World, tell: Callable[[str], None]) -> None:
+        self._plan = plan
+        self._system = system
+        self._world = world
+        self._tell = tell
+        self.cluster = Cluster(system, world)
+        self.storm = Storm(plan, self.cluster, tell)
+        self._id = token_hex(8)
+        self._found: list[tuple[str, str]] = []
+        self._begin = ""
+        self._compared = 0
+
+    def execute(self, rate: float, left_out: str) -> Outcome:
+        """Makes the run, and returns what came of it."""
+        self._system.prepare()
+        self.cluster.start()
+        self._create_topics()
+        clients = Clients([])
+        try:
+            for number, name in enumerate(GROUPS):
+                clients.processes.append(ClientProcess(name, self._given(number, rate), self._world))
+            self._wait_for_all(clients, FIRST_ANSWERS_S, "not-served", "before anything went wrong")
+            self._tell("all clients are served; the faults begin")
+            self.storm.rage(lambda: self._look(clients))
+            self._require_health(clients)
+            bounds = self._read_all(clients)
+        finally:
+            clients.end()
+        self._compare_replicas()
+        return self._outcome(clients, bounds, left_out)
+
+    def _given(self, number: int, rate: float) -> Given:
+        topics = TOPIC, PARTITIONS, TABLE, TABLE_PARTITIONS
+        return Given(self.cluster.bootstrap, self._id, *topics, number, rate / len(GROUPS), SILENCE_S)
+
+    def _create_topics(self) -> None:
+        with self.cluster.client(timeout_s=30) as client:
+            for name, partitions, configs in ((TOPIC, PARTITIONS, {}), (TABLE, TABLE_PARTITIONS, COMPACTED)):
+                try:
+                    create_topic(client, name, partitions, len(BROKERS), configs)
+                except KafkaError as error:
+                    if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                        raise
+                client.topic(name)
+        self._begin = line_of(Begin(now_ms(), self._id, TOPIC, [0] * PARTITIONS, "all", True, False))
+
+    def _look(self, clients: Clients) -> None:
+        clients.check()
+
+    def counts(self, clients: Clients) -> str:
+        return f"{clients.count('acknowledged'):,} records acknowledged"
+
+    # ---- afterwards
+
+    def _require_health(self, clients: Clients) -> None:
+        """Waits until all is as before, and notes what is not within its bound."""
+        missing: list[str] = []
+
+        def is_in_sync() -> bool:
+            with self.cluster.client() as client:
+                cluster = client.metadata(None)
+            missing[:] = [
+                f"{name}-{partition.partition_index} has {','.join(map(str, partition.isr)) or 'nobody'} in sync"
+                for name, topic in cluster.topics.items()
+                for partition in topic.partitions
+                if len(partition.isr) < len(BROKERS)
+            ]
+            return len(cluster.brokers) == len(BROKERS) and not missing
+
+        if self.cluster.wait_until(is_in_sync, IN_SYNC_S, "all replicas are in sync"):
+            self._tell("all replicas are in sync")
+        else:
+            said = "; ".join(missing) or "a broker is missing"
+            self._found.append(("not-in-sync", f"{IN_SYNC_S:.0f} s after everything was mended: {said}"))
+        self._wait_for_all(clients, SERVED_S, "not-served", "after everything was mended")
+
+    def _wait_for_all(self, clients: Clients, within_s: float, slug: str, when: str) -> None:
+        before = [dict(process.counts) for process in clients.processes]
+
+        def are_served() -> bool:
+            clients.check()
+            return not clients.behind(before)
+
+        if not self.cluster.wait_until(are_served, within_s, "all clients are served"):
+            late = ", ".join(clients.behind(before))
+            self._found.append((slug, f"{within_s:.0f} s {when} nothing was acknowledged to, or read by: {late}"))
+
+    def _read_all(self, clients: Clients) -> list[str]:
+        """Lets everybody read to the end, and one client read everything back. Returns the events of the bounds."""
+        clients.ask("quiet", 3 * SILENCE_S)
+        ends = self._ends(TOPIC, TABLE)
+        clients.ask("finish", 10 * SILENCE_S, ends)
+        self._tell("everything was read; reading it back")
+        first = clients.processes[0]
+        first.tell("read-back", ends)
+        first.wait_for_answer("read-back", 10 * SILENCE_S)
+        with self.cluster.client(timeout_s=30) as client:
+            starts = list_offsets(client, client.topic(TOPIC), EARLIEST)
+        return [line_of(Bounds(now_ms(), index, starts[index], end)) for index, end in ends[TOPIC].items()]
+
+    def _ends(self, *topics: str) -> Offsets:
+        with self.cluster.client(timeout_s=SILENCE_S) as client:
+            return {name: list_offsets(client, client.topic(name), LATEST) for name in topics}
+
+    def _compare_replicas(self) -> None:
+        ends = self._ends(TOPIC, TABLE, OFFSETS_TOPIC)
+        self.cluster.stop()
+        for topic, by_partition in ends.items():
+            for index, end in by_partition.items():
+                folders = [Replica(each, self._system.log_dir(each) / f"{topic}-{index}") for each in BROKERS]
+                found = differences(folders, end, is_compacted=topic != TOPIC)
+                self._found += [("replicas-differ", said) for said in found]
+                self._compared += 1
+        self._tell(f"the replicas of {plural(self._compared, 'partition')} were compared")
+
+    # ---- judging
+
+    def _outcome(self, clients: Clients, bounds: list[str], left_out: str) -> Outcome:
+        verdict = verdict_of(self._begin, merged(clients.journals), bounds)
+        table = table_of(table_lines(merged(clients.journals)))
+        found = [*self._found, *self.cluster.found, *table.findings(), *self._bugs()]
+        anomalies = {kind.slug: verdict.findings.counts[kind] for kind in Kind if kind in verdict.anomalies}
+        said = [f"{kind.slug}: {sentence(each)}" for kind, all_ in verdict.anomalies.items() for each in all_[:SAID_OF_A_KIND]]
+        for slug, text in found:
+            anomalies[slug] = anomalies.get(slug, 0) + 1
+            if anomalies[slug] <= SAID_OF_A_KIND:
+                said.append(f"{slug}: {text}")
+        counts = self._counts(verdict, table)
+        plan = self._plan
+        return Outcome(
+            self._system.name, plan.seed, plan.seconds, self.storm.faults, counts, anomalies, said, verdict.errors, left_out
+        )
+
+    def _bugs(self) -> list[tuple[str, str]]:
+        return [
+            ("bug", f"broker {node.node_id} says: {line}")
+            for node in self.cluster.nodes.values()
+            for line in self._system.bugs_in(node.log.read_text(errors="replace"))
+        ]
+
+    def _counts(self, verdict: Verdict, table: Table) -> dict[str, int]:
+        counts = verdict.counts
+        return {
+            "starts of brokers": sum(node.starts for node in self.cluster.nodes.values()),
+            "sent": counts.sent,
+            "acknowledged": counts.acknowledged,
+            "may be stored or not": counts.unknown,
+            "read": counts.read,
+            "commits": counts.commits,
+            "assignments": counts.assignments,
+            "acknowledged in the compacted topic": table.acknowledged,
+            "removed by compaction": table.compacted(),
+            "partitions compared": self._compared,
+        }
