@@ -3,6 +3,7 @@
     python -m tests.chaos one 17                       # one run: its story, and what came of it
     python -m tests.chaos one plan.json --system kafka # the same faults for three Apache Kafkas
     python -m tests.chaos plan 17                      # what goes wrong in run 17, as a file that can be edited
+    python -m tests.chaos one 17 --defect "anybody is elected"
     python -m tests.chaos many --minutes 30 --system both
     python -m tests.chaos report --minutes 30 --system both
 
@@ -16,23 +17,33 @@ import time
 from pathlib import Path
 from types import FrameType
 
-from tests.chaos.outcome import Outcome, report, sums, write_outcome
-from tests.chaos.plan import Plan, read_plan
-from tests.chaos.runs import Failed, Series, evidence_of, known_outcomes, make_run, planned, results_file
+from tests.chaos.namespaces import Way, way_in
+from tests.chaos.outcome import Outcome, line_of, report, sums
+from tests.chaos.plan import Plan, plan_of, read_plan
+from tests.chaos.runs import Failed, Series, evidence_of, known_outcomes, make_run, results_file
 from tests.chaos.systems import SYSTEMS
+from tests.simulation.cluster.defects.planted import DEFECTS
 
 SECONDS = 120
 TOLD_EVERY_S = 10.0
 
 
-def plan_named(text: str, seconds: int) -> Plan:
-    return planned(int(text), seconds) if text.isdigit() else read_plan(Path(text))
+def way_of(options: argparse.Namespace) -> Way:
+    return Way((), False, "not wanted") if options.no_namespaces else way_in()
+
+
+def plan_named(options: argparse.Namespace) -> Plan:
+    """Returns the plan of a seed, or of a file."""
+    if not options.plan.isdigit():
+        return read_plan(Path(options.plan).read_text())
+    plan = plan_of(int(options.plan), options.seconds, has_links=way_of(options).is_open)
+    return plan._replace(settings=tuple(tuple(each.split("=", 1)) for each in options.set), defect=options.defect)
 
 
 def one(options: argparse.Namespace) -> int:
     bad = 0
     for system in systems(options.system):
-        outcome = make_run(plan_named(options.plan, options.seconds), system, lambda line: print(line, flush=True))
+        outcome = make_run(plan_named(options), system, lambda line: print(line, flush=True), way_of(options))
         tell_end(outcome)
         bad += bool(outcome.anomalies)
     return 1 if bad else 0
@@ -47,7 +58,7 @@ def tell_end(outcome: Outcome) -> None:
 
 
 def write_plan(options: argparse.Namespace) -> int:
-    print(plan_named(options.plan, options.seconds).text(), end="")
+    print(plan_named(options).text(), end="")
     return 0
 
 
@@ -63,7 +74,7 @@ def many(options: argparse.Namespace) -> int:
         for seed in series.seeds():
             for system in series.systems:
                 if (system, seed) not in known:
-                    write_outcome(make_one_of_many(series, path, system, seed), path)
+                    make_one_of_many(options, path, system, seed)
     except KeyboardInterrupt:
         print("stopped; the same command goes on with what is left", file=sys.stderr)
     outcomes = known_outcomes(series, path)
@@ -71,8 +82,8 @@ def many(options: argparse.Namespace) -> int:
     return 1 if any(outcome.anomalies for outcome in outcomes) else 0
 
 
-def make_one_of_many(series: Series, path: Path, system: str, seed: int) -> Outcome:
-    told_at = 0.0
+def make_one_of_many(options: argparse.Namespace, path: Path, system: str, seed: int) -> None:
+    series, way, told_at = series_of(options), way_of(options), 0.0
 
     def tell(line: str) -> None:
         nonlocal told_at
@@ -80,9 +91,10 @@ def make_one_of_many(series: Series, path: Path, system: str, seed: int) -> Outc
             told_at = time.monotonic()
             print(f"{progress(known_outcomes(series, path), series)}; seed {seed} ({system}): {line}", file=sys.stderr)
 
-    outcome = make_run(planned(seed, series.seconds), system, tell)
+    outcome = make_run(plan_of(seed, series.seconds, has_links=way.is_open), system, tell, way)
     tell_end(outcome)
-    return outcome
+    with path.open("a") as file:
+        file.write(line_of(outcome) + "\n")
 
 
 def progress(outcomes: list[Outcome], series: Series) -> str:
@@ -120,10 +132,15 @@ def main() -> int:
         command = commands.add_parser(name, help=text)
         if name in ("one", "plan"):
             command.add_argument("plan", metavar="SEED|FILE")
+            command.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="for all brokers")
+            command.add_argument("--defect", choices=DEFECTS, default="", metavar="NAME", help="planted in all brokers")
         else:
             command.add_argument("--minutes", type=float, default=30, help="of faults (default: %(default)s)")
             command.add_argument("--first-seed", type=int, default=1)
-        command.add_argument("--seconds", type=int, default=SECONDS, help="of faults in each run (default: %(default)s)")
+        command.add_argument(
+            "--seconds", type=int, default=SECONDS, help="of faults in each run (default: %(default)s)"
+        )
+        command.add_argument("--no-namespaces", action="store_true", help="break processes only, on loopback")
         command.add_argument("--system", choices=(*SYSTEMS, "both"), default="barnabas")
         command.set_defaults(run=run)
     signal.signal(signal.SIGTERM, interrupted)

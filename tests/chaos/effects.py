@@ -23,7 +23,14 @@ class Effect(NamedTuple):
         return self.killed | self.stopped
 
     def plus(self, other: "Effect") -> "Effect":
-        return Effect(*(mine | theirs for mine, theirs in zip(self, other)))
+        return Effect(
+            self.killed | other.killed,
+            self.stopped | other.stopped,
+            self.paused | other.paused,
+            self.full | other.full,
+            self.cuts | other.cuts,
+            self.slow | other.slow,
+        )
 
 
 def effect_of(fault: Fault, victims: Ids) -> Effect:

@@ -1,7 +1,7 @@
 """One run, in the namespaces that it was started in, or without any: what `runs.py` starts.
 
-Arguments: the file of a plan, the system, records a second, where to write the outcome, where to leave what explains
-anomalies, and, if there are no namespaces, why.
+Arguments: a plan, the system, records a second, where to leave what explains anomalies, and, if there are no
+namespaces, why. Prints its story, and at the end `!` with the outcome.
 """
 
 import shutil
@@ -11,53 +11,59 @@ import traceback
 from pathlib import Path
 
 from tests.chaos.namespaces import end_with_standard_input
-from tests.chaos.outcome import write_outcome
-from tests.chaos.plan import read_plan
+from tests.chaos.outcome import Outcome, line_of
+from tests.chaos.plan import Plan, read_plan
 from tests.chaos.run import Run
 from tests.chaos.systems import SYSTEMS
 from tests.chaos.world import Loopback, Namespaces, World
 
 
-def main(plan_file: str, system: str, rate: str, outcome_file: str, evidence: str, why_not: str) -> int:
-    end_with_standard_input()
-    plan = read_plan(Path(plan_file))
+class Story:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._begun = time.monotonic()
+
+    def tell(self, text: str) -> None:
+        self.lines.append(f"{time.monotonic() - self._begun:6.1f} s  {text}")
+        print(self.lines[-1], flush=True)
+
+
+def main(plan_text: str, system: str, rate: str, evidence: str, why_not: str) -> int:
     world: World = Loopback() if why_not else Namespaces()
-    story: list[str] = []
-    begun = time.monotonic()
-
-    def tell(text: str) -> None:
-        line = f"{time.monotonic() - begun:6.1f} s  {text}"
-        story.append(line)
-        print(line, flush=True)
-
+    end_with_standard_input(world.abandon)
+    plan, story = read_plan(plan_text), Story()
     is_explained = False
     try:
-        run = Run(plan, SYSTEMS[system](world), world, tell)
-        try:
-            outcome = run.execute(float(rate), why_not)
-        finally:
-            for node in run.cluster.nodes.values():
-                node.kill()
+        run = Run(plan, SYSTEMS[system](world, plan), world, story.tell)
+        outcome = execute(run, float(rate), why_not)
         is_explained = not outcome.anomalies
-        write_outcome(outcome, Path(outcome_file))
         for said in outcome.said:
-            tell(said)
+            story.tell(said)
     except BaseException:
-        story.append(traceback.format_exc())
+        story.lines.append(traceback.format_exc())
         raise
     finally:
         if not is_explained:
-            keep(world, story, Path(plan_file), Path(evidence))
+            keep(world, story, plan, Path(evidence))
         world.close()
+    print(f"!{line_of(outcome)}", flush=True)
     return 0
 
 
-def keep(world: World, story: list[str], plan_file: Path, evidence: Path) -> None:
+def execute(run: Run, rate: float, why_not: str) -> Outcome:
+    try:
+        return run.execute(rate, why_not)
+    finally:
+        for node in run.cluster.nodes.values():
+            node.kill()
+
+
+def keep(world: World, story: Story, plan: Plan, evidence: Path) -> None:
     """Keeps the plan, the story, what all wrote and what is on the disks."""
     shutil.rmtree(evidence, ignore_errors=True)
     shutil.copytree(world.folder, evidence, ignore=shutil.ignore_patterns("ballast"))
-    (evidence / "story.txt").write_text("\n".join(story) + "\n")
-    shutil.copy(plan_file, evidence / "plan.json")
+    (evidence / "story.txt").write_text("\n".join(story.lines) + "\n")
+    (evidence / "plan.json").write_text(plan.text())
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -54,12 +55,13 @@ def start_inside(module: str, *arguments: str, way: Way) -> "subprocess.Popen[st
     )
 
 
-def end_with_standard_input() -> None:
-    """Lets this process end as soon as its standard input does."""
+def end_with_standard_input(abandon: Callable[[], None]) -> None:
+    """Lets this process end as soon as its standard input does. The function is called before."""
 
     def watch() -> None:
         while os.read(0, 4096):
             pass
+        abandon()
         os._exit(3)
 
     threading.Thread(target=watch, name="end", daemon=True).start()

@@ -26,15 +26,17 @@ class Outcome(NamedTuple):
     def __str__(self) -> str:
         faults = sum(self.faults.values())
         anomalies = ", ".join(f"{count:,} {slug}" for slug, count in self.anomalies.items()) or "no anomaly"
-        return (
-            f"seed {self.seed} ({self.system}): {plural(faults, 'fault')}, "
-            f"{self.counts.get('acknowledged', 0):,} of {self.counts.get('sent', 0):,} records acknowledged, {anomalies}"
-        )
+        sent, acknowledged = self.counts.get("sent", 0), self.counts.get("acknowledged", 0)
+        what = f"{plural(faults, 'fault')}, {acknowledged:,} of {sent:,} records acknowledged, {anomalies}"
+        return f"seed {self.seed} ({self.system}): {what}"
 
 
-def write_outcome(outcome: Outcome, path: Path) -> None:
-    with path.open("a") as file:
-        file.write(json.dumps(outcome._asdict()) + "\n")
+def line_of(outcome: Outcome) -> str:
+    return json.dumps(outcome._asdict())
+
+
+def outcome_of(line: str) -> Outcome:
+    return Outcome(**json.loads(line))
 
 
 def read_outcomes(path: Path) -> Iterator[Outcome]:
@@ -42,7 +44,7 @@ def read_outcomes(path: Path) -> Iterator[Outcome]:
     if path.is_file():
         for line in path.read_text().splitlines():
             try:
-                yield Outcome(**json.loads(line))
+                yield outcome_of(line)
             except (ValueError, TypeError):
                 continue
 

@@ -1,7 +1,6 @@
 """What goes wrong in a run, and when: a seed draws it, and it can be kept as a text, edited and repeated."""
 
 import json
-from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
@@ -47,15 +46,21 @@ class Plan(NamedTuple):
     seed: int
     seconds: int
     faults: tuple[Fault, ...]
+    settings: tuple[tuple[str, str], ...] = ()
+    """What brokers have beside the settings of all runs."""
+    defect: str = ""
+    """What is planted in brokers of Barnabas, by its name in tests/simulation/cluster/defects."""
 
     def text(self) -> str:
         faults = ",\n    ".join(json.dumps(fault._asdict()) for fault in self.faults)
-        return f'{{"seed": {self.seed}, "seconds": {self.seconds}, "faults": [\n    {faults}\n]}}\n'
+        head = {"seed": self.seed, "seconds": self.seconds, "settings": dict(self.settings), "defect": self.defect}
+        return f'{json.dumps(head)[:-1]}, "faults": [\n    {faults}\n]}}\n'
 
 
-def read_plan(path: Path) -> Plan:
-    given = json.loads(path.read_text())
-    return Plan(given["seed"], given["seconds"], tuple(Fault(**fault) for fault in given["faults"]))
+def read_plan(text: str) -> Plan:
+    given = json.loads(text)
+    faults = tuple(Fault(**fault) for fault in given["faults"])
+    return Plan(given["seed"], given["seconds"], faults, tuple(given["settings"].items()), given["defect"])
 
 
 def plan_of(seed: int, seconds: int, *, has_links: bool) -> Plan:

@@ -1,12 +1,11 @@
 """A run from its beginning to its end: brokers, clients, faults, healing, the reading back, the comparing.
 
-After the last fault all is mended. Then, within bounds that only a defect breaks, all brokers must be there, all replicas
-in sync, and every client served; everything is read back twice; the brokers stop, and their replicas are compared.
+After the last fault all is mended. Then, within bounds that only a defect breaks, all brokers must be there, all
+replicas in sync, and every client served; everything is read back twice; the brokers stop, and their replicas are
+compared.
 """
 
-import time
 from collections.abc import Callable
-from itertools import chain
 from secrets import token_hex
 
 from barnabas.client.admin import EARLIEST, LATEST, create_topic, list_offsets
@@ -19,8 +18,8 @@ from barnabas.verification.judge import Verdict
 from barnabas.verification.recording.tape import now_ms
 from barnabas.verification.report import sentence
 from tests.chaos.clients.given import Given
-from tests.chaos.clients_of_run import ClientFailed, ClientProcess, Clients, Offsets
-from tests.chaos.cluster import Cluster
+from tests.chaos.clients_of_run import ClientProcess, Clients, Offsets
+from tests.chaos.cluster import READY_S, Cluster
 from tests.chaos.history import merged, table_lines, verdict_of
 from tests.chaos.outcome import Outcome
 from tests.chaos.plan import Plan
@@ -89,7 +88,7 @@ class Run:
                 except KafkaError as error:
                     if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                         raise
-                client.topic(name)
+        self.cluster.wait_until(lambda: len(self._ends(TOPIC, TABLE)) == 2, READY_S, "both topics are there")
         self._begin = line_of(Begin(now_ms(), self._id, TOPIC, [0] * PARTITIONS, "all", True, False))
 
     def _look(self, clients: Clients) -> None:
@@ -168,7 +167,11 @@ class Run:
         table = table_of(table_lines(merged(clients.journals)))
         found = [*self._found, *self.cluster.found, *table.findings(), *self._bugs()]
         anomalies = {kind.slug: verdict.findings.counts[kind] for kind in Kind if kind in verdict.anomalies}
-        said = [f"{kind.slug}: {sentence(each)}" for kind, all_ in verdict.anomalies.items() for each in all_[:SAID_OF_A_KIND]]
+        said = [
+            f"{kind.slug}: {sentence(each)}"
+            for kind, all_ in verdict.anomalies.items()
+            for each in all_[:SAID_OF_A_KIND]
+        ]
         for slug, text in found:
             anomalies[slug] = anomalies.get(slug, 0) + 1
             if anomalies[slug] <= SAID_OF_A_KIND:
@@ -176,7 +179,15 @@ class Run:
         counts = self._counts(verdict, table)
         plan = self._plan
         return Outcome(
-            self._system.name, plan.seed, plan.seconds, self.storm.faults, counts, anomalies, said, verdict.errors, left_out
+            self._system.name,
+            plan.seed,
+            plan.seconds,
+            self.storm.faults,
+            counts,
+            anomalies,
+            said,
+            verdict.errors,
+            left_out,
         )
 
     def _bugs(self) -> list[tuple[str, str]]:

@@ -1,17 +1,17 @@
 """Makes runs, one after the other, and keeps what came of each: a series that was stopped goes on where it was."""
 
 import subprocess
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.chaos.namespaces import ROOT, start_inside, way_in
-from tests.chaos.outcome import Outcome, read_outcomes
-from tests.chaos.plan import Plan, plan_of
+from tests.chaos.namespaces import ROOT, Way, start_inside
+from tests.chaos.outcome import Outcome, outcome_of, read_outcomes
+from tests.chaos.plan import Plan
 from tests.simulation.cluster.many import sources
 
 RESULTS = ROOT / ".cache" / "chaos"
+JUDGED = ("barnabas", "base", "broker", "protocol", "replication", "storage", "tests/chaos")
 RATE = 300.0
 """Records a second, of all producers together."""
 
@@ -35,37 +35,31 @@ class Series(NamedTuple):
         return range(self.first_seed, self.first_seed + count)
 
 
-def planned(seed: int, seconds: int) -> Plan:
-    return plan_of(seed, seconds, has_links=way_in().is_open)
-
-
 def evidence_of(system: str, seed: int) -> Path:
     return RESULTS / f"{system}-{seed}"
 
 
-def make_run(plan: Plan, system: str, tell: Tell) -> Outcome:
-    """Makes one run in a process of its own. However that or this one ends, nothing is left of it."""
-    way = way_in()
-    with tempfile.TemporaryDirectory(prefix="barnabas-chaos-") as folder:
-        plan_file, outcome_file = Path(folder) / "plan.json", Path(folder) / "outcome.jsonl"
-        plan_file.write_text(plan.text())
-        evidence = evidence_of(system, plan.seed)
-        why_not = "" if way.is_open else f"links and disks: no namespaces here ({way.why_not})"
-        words = (str(plan_file), system, str(RATE), str(outcome_file), str(evidence), why_not)
-        process = start_inside("tests.chaos.inside", *words, way=way)
-        try:
-            assert process.stdout is not None
-            last = ""
-            for line in process.stdout:
+def make_run(plan: Plan, system: str, tell: Tell, way: Way) -> Outcome:
+    """Makes one run in a process of its own. However that or this one ends, nothing is left of it but what explains
+    anomalies."""
+    evidence = evidence_of(system, plan.seed)
+    why_not = "" if way.is_open else f"links and disks: no namespaces ({way.why_not})"
+    process = start_inside("tests.chaos.inside", plan.text(), system, str(RATE), str(evidence), why_not, way=way)
+    outcome, last = None, ""
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("!"):
+                outcome = outcome_of(line[1:])
+            else:
                 last = line.rstrip()
                 tell(last)
-            status = process.wait()
-        finally:
-            _end(process)
-        outcomes = [*read_outcomes(outcome_file)]
-    if status or not outcomes:
+        status = process.wait()
+    finally:
+        _end(process)
+    if outcome is None:
         raise Failed(f"seed {plan.seed} ({system}) ended with {status} after {last!r}; see {evidence}")
-    return outcomes[0]
+    return outcome
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
@@ -81,7 +75,7 @@ def _end(process: "subprocess.Popen[str]") -> None:
 
 
 def results_file() -> Path:
-    return RESULTS / f"outcomes-{sources()}.jsonl"
+    return RESULTS / f"outcomes-{sources(JUDGED)}.jsonl"
 
 
 def known_outcomes(series: Series, path: Path) -> list[Outcome]:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 from tests.barnabas.processes import environment
+from tests.chaos.plan import Plan
 from tests.chaos.world import BROKERS, World
-from tests.kafka_jars import kafka_libs
+from tests.kafka_jars import ROOT, kafka_libs
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 SETTINGS = {
@@ -29,7 +30,7 @@ SETTINGS = {
 class System(Protocol):
     name: str
 
-    def __init__(self, world: World) -> None: ...
+    def __init__(self, world: World, plan: Plan) -> None: ...
     def prepare(self) -> None: ...  # once, before the first start
     def command(self, node_id: int) -> list[str]: ...
     def log_dir(self, node_id: int) -> Path: ...
@@ -37,8 +38,9 @@ class System(Protocol):
 
 
 class _Nodes:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, plan: Plan) -> None:
         self.world = world
+        self.plan = plan
 
     def log_dir(self, node_id: int) -> Path:
         return self.world.disk(node_id) / "data"
@@ -50,12 +52,16 @@ class _Nodes:
         voters = ",".join(f"{node_id}@{self.world.addresses(node_id)[1]}" for node_id in BROKERS)
         for node_id in BROKERS:
             client, controller = self.world.addresses(node_id)
-            properties = SETTINGS | {
-                "node.id": str(node_id),
-                "controller.quorum.voters": voters,
-                "listeners": f"PLAINTEXT://{client},CONTROLLER://{controller}",
-                "log.dirs": str(self.log_dir(node_id)),
-            }
+            properties = (
+                SETTINGS
+                | dict(self.plan.settings)
+                | {
+                    "node.id": str(node_id),
+                    "controller.quorum.voters": voters,
+                    "listeners": f"PLAINTEXT://{client},CONTROLLER://{controller}",
+                    "log.dirs": str(self.log_dir(node_id)),
+                }
+            )
             self.config(node_id).write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
 
 
@@ -63,8 +69,9 @@ class Barnabas(_Nodes):
     name = "barnabas"
 
     def command(self, node_id: int) -> list[str]:
+        module = ["tests.chaos.planted", self.plan.defect] if self.plan.defect else ["barnabas"]
         config = str(self.config(node_id))
-        return [sys.executable, "-m", "barnabas", "start", "--config", config, "--cluster-id", CLUSTER_ID]
+        return [sys.executable, "-m", *module, "start", "--config", config, "--cluster-id", CLUSTER_ID]
 
     def bugs_in(self, log: str) -> list[str]:
         return [line for line in log.splitlines() if "a bug: " in line or line.startswith("Traceback")]
@@ -100,4 +107,4 @@ class ApacheKafka(_Nodes):
 
 
 SYSTEMS: dict[str, type[System]] = {"barnabas": Barnabas, "kafka": ApacheKafka}
-ENVIRONMENT = environment()
+ENVIRONMENT = environment(PYTHONPATH=str(ROOT))

@@ -66,7 +66,9 @@ class Table:
     def _tell(self, place: Place, key: str, sequence: int) -> None:
         told = self._places.setdefault(place, (key, sequence))
         if told != (key, sequence):
-            self._find("table-inconsistent-offset", place, f"it has record {sequence} of {key}, and {told[1]} of {told[0]}")
+            self._find(
+                "table-inconsistent-offset", place, f"it has record {sequence} of {key}, and {told[1]} of {told[0]}"
+            )
 
     def _find(self, slug: str, place: Place, said: str) -> None:
         self._findings[slug, f"compacted partition {place.partition}, offset {place.offset}: {said}"] = None

@@ -53,7 +53,9 @@ def _named(target: str, client: Client, random: Random) -> Ids:
 
 def controller(client: Client) -> int:
     """Returns the leader of the quorum."""
-    topic = DescribeQuorumTopic(topic_name="__cluster_metadata", partitions=[DescribeQuorumPartition(partition_index=0)])
+    topic = DescribeQuorumTopic(
+        topic_name="__cluster_metadata", partitions=[DescribeQuorumPartition(partition_index=0)]
+    )
     response = client.request(DescribeQuorumRequest(topics=[topic]), DescribeQuorumResponse)
     leader: int = response.topics[0].partitions[0].leader_id if response.topics else -1
     if leader not in BROKERS:

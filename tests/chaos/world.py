@@ -7,6 +7,7 @@ there processes can be killed, stopped and paused, and nothing else.
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -48,6 +49,7 @@ class World(Protocol):
     def fill(self, node_id: int) -> None: ...
     def free(self, node_id: int) -> None: ...
     def close(self) -> None: ...
+    def abandon(self) -> None: ...  # what `close` does, in the middle of a run
 
 
 class Namespaces:
@@ -127,6 +129,8 @@ class Namespaces:
     def close(self) -> None:
         """Does nothing: the kernel does it."""
 
+    abandon = close
+
 
 class Loopback:
     """All on this machine's loopback device, with files in a temporary folder."""
@@ -161,6 +165,11 @@ class Loopback:
 
     def close(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def abandon(self) -> None:
+        """Ends all that this process has started, and itself. A shell that is none of them removes the files."""
+        subprocess.Popen(["sh", "-c", 'sleep 1; rm -rf "$0"', str(self.folder)], start_new_session=True)
+        os.killpg(0, signal.SIGKILL)
 
 
 def host(machine: int) -> str:

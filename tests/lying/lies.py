@@ -22,7 +22,7 @@ from tests.lying.proxy import (
     with_records,
 )
 
-NOT_COORDINATOR, TOPIC_AUTHORIZATION_FAILED = 16, 29
+NOT_COORDINATOR, TOPIC_AUTHORIZATION_FAILED, OUT_OF_ORDER_SEQUENCE_NUMBER = 16, 29, 45
 FETCH_VERSION_MIN = 4
 RECORD_AT = 61 + 8  # where the value of a batch's first record begins, if it has 64 to 8,191 bytes and no key
 
@@ -47,11 +47,20 @@ def acknowledgement(offset: int, error: int = 0) -> bytes:
     return struct.pack(">ihq", 0, error, offset)
 
 
-def refuses(exchange: Exchange) -> bytes:
-    reply = exchange.forward(exchange.request)
-    if exchange.api_key != PRODUCE or exchange.number != 5:
-        return reply
-    return reply.replace(acknowledgement(4), acknowledgement(-1, TOPIC_AUTHORIZATION_FAILED), 1)
+def refuses_with(error: int) -> Lie:
+    """Stores the fifth record, and says that it did not."""
+
+    def lie(exchange: Exchange) -> bytes:
+        reply = exchange.forward(exchange.request)
+        if exchange.api_key != PRODUCE or exchange.number != 5:
+            return reply
+        return reply.replace(acknowledgement(4), acknowledgement(-1, error), 1)
+
+    return lie
+
+
+refuses = refuses_with(TOPIC_AUTHORIZATION_FAILED)
+breaks_the_order = refuses_with(OUT_OF_ORDER_SEQUENCE_NUMBER)
 
 
 def stalls(exchange: Exchange) -> bytes:

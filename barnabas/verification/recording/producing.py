@@ -14,6 +14,7 @@ from barnabas.verification.recording.tape import Tape, now_ms
 
 SENT_AT_ONCE_MAX = 500
 POLL_S_MAX = 0.05
+PURGED_S = 5
 
 # After these nothing is stored. After any other error a record may be there or not: a timeout says nothing, and that a
 # topic is unknown may be said of a record that waits to be sent a second time.
@@ -51,7 +52,7 @@ class Sends:
             "message_timeout_ms": 2 * timeout_ms,
             "linger_ms": 5,
         }
-        return Producer(self._settings.client_properties(**properties | others) | {"error_cb": self._note_error})
+        return Producer(self._settings.client_properties(**properties | others) | {"error_cb": self.note_error})
 
     def due(self, started_at: float) -> int:
         """Returns how many records should have been sent by now and were not."""
@@ -99,7 +100,7 @@ class Sends:
             offset = message.offset() if message.offset() is not None and message.offset() >= 0 else None
             self._tape.record(Acknowledged(now_ms(), self.number, sequence, offset))
 
-    def _note_error(self, error: Any) -> None:
+    def note_error(self, error: Any) -> None:
         if not self._is_closed:
             self._tape.record(ClientError(now_ms(), f"producer-{self.number}", error.name()))
 
@@ -111,15 +112,23 @@ class ProducerWorker:
 
     def run(self, content: Content, is_over: threading.Event) -> None:
         """Sends until the load is over, and then waits for what is not answered yet."""
+        sends, started_at = self._sends, time.monotonic()
+        while not is_over.is_set():
+            client = sends.client()
+            try:
+                self._send_all(client, content, is_over, started_at)
+                client.flush(self._timeout_s)
+                sends.close()
+            except KafkaException as error:  # it has failed for good, and the next one goes on
+                sends.note_error(error.args[0])
+            client.purge()
+            client.flush(PURGED_S)
+
+    def _send_all(self, client: Any, content: Content, is_over: threading.Event, started_at: float) -> None:
         sends = self._sends
-        client = sends.client()
-        started_at = time.monotonic()
         while not is_over.is_set():
             if (due := sends.due(started_at)) <= 0:
                 sends.wait_for_next(client)
             for _ in range(min(due, SENT_AT_ONCE_MAX)):
                 sends.send(client, content, is_over)
             client.poll(0)
-        client.flush(self._timeout_s)
-        sends.close()
-        client.purge()

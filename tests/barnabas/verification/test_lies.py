@@ -75,3 +75,11 @@ def test_a_lie_is_found(lie: Lie, options: str, expected: set[str], verify: Veri
 def test_a_batch_that_is_stored_twice_is_a_warning_without_idempotence(verify: Verify) -> None:
     status, evidence = verify(lies.stores_twice, "--no-idempotence")
     assert (status, evidence["anomalies"], evidence["warnings"]) == (0, {}, {"duplicate": 1})
+
+
+def test_a_producer_that_fails_for_good_is_replaced(verify: Verify) -> None:
+    status, evidence = verify(lies.breaks_the_order, "")
+    assert (status, evidence["anomalies"]) == (0, {})
+    assert evidence["errors"]["OUT_OF_ORDER_SEQUENCE_NUMBER"] == 1
+    assert evidence["counts"]["unknown"] >= 1
+    assert evidence["counts"]["acknowledged"] >= RECORDS // 2

@@ -154,7 +154,8 @@ class Member:
 
     def _commit(self, client: Any, partition: int, offset: int) -> None:
         self._journal.record(events.Commit(now_ms(), self._name, partition, offset))
-        stored, said = True, None
+        stored: bool | None = True
+        said = None
         try:
             client.commit({TopicPartition(self._given.topic, partition): OffsetAndMetadata(offset, "", -1)})
         except KafkaError as error:

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from barnabas.verification import events
 from barnabas.verification.content import Content
-from barnabas.verification.recording.producing import ProducerWorker
+from barnabas.verification.recording.producing import PURGED_S, ProducerWorker
 from barnabas.verification.recording.reading import Member, Reader, Reading
 from barnabas.verification.recording.settings import Load, Sending, Settings, TopicChoice
 from barnabas.verification.recording.tape import now_ms
@@ -74,19 +74,25 @@ class Librdkafka:
         readers = [Reader(f"read-back-{number}", events.READ_BACK, reading) for number in (1, 2)]
         started = threads(*(reader.run for reader in readers))
         self._read_table("found", reading, ends[self._given.table])
-        self._finish(
-            reading, started, {reader.name: reader.positions for reader in readers}, ends[self._given.topic]
-        )
+        self._finish(reading, started, {reader.name: reader.positions for reader in readers}, ends[self._given.topic])
 
     # ---- the compacted topic
 
     def _send_to_table(self) -> None:
-        client = Producer(
-            self._settings.client_properties(
-                enable_idempotence=True, message_timeout_ms=int(2000 * self._given.timeout_s), linger_ms=5
-            )
-        )
         table = Table(NAME, self._given, self._journal)
+        timeout_ms = int(2000 * self._given.timeout_s)
+        settings = self._settings.client_properties(enable_idempotence=True, message_timeout_ms=timeout_ms, linger_ms=5)
+        while not self._is_quiet.is_set():
+            client = Producer(settings)
+            try:
+                self._send_versions(table, client)
+                client.flush(self._given.timeout_s)
+            except KafkaException as error:  # it has failed for good, and the next one goes on
+                self._journal.record(events.ClientError(now_ms(), f"{NAME}-table", error.args[0].name()))
+                client.purge()
+                client.flush(PURGED_S)
+
+    def _send_versions(self, table: Table, client: Any) -> None:
 
         def produce(topic: str, key: bytes, value: bytes, partition: int, answered: Any) -> None:
             def delivered(error: Any, message: Any) -> None:
@@ -97,7 +103,6 @@ class Librdkafka:
         while not self._is_quiet.is_set():
             table.send(produce)
             client.poll(TABLE_PAUSE_S)
-        client.flush(self._given.timeout_s)
 
     def _read_table(self, what: str, reading: Reading, ends: dict[int, int] | None = None) -> None:
         """Reads the compacted topic from its beginning, to these ends or until it is over."""

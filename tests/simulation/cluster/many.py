@@ -37,10 +37,10 @@ class Total(NamedTuple):
         return f"{self.seeds:,} seeds, {hours:.1f} simulated hours, {self.faults:,} faults, {len(self.failed)} failed"
 
 
-def sources() -> str:
+def sources(folders: Iterable[str] = SIMULATED) -> str:
     """Returns a digest of all that a seed depends on, as it is on the disk."""
     digest = hashlib.sha256()
-    for folder in SIMULATED:
+    for folder in folders:
         for path in sorted((ROOT / folder).rglob("*.py")):
             digest.update(f"{path.relative_to(ROOT)}\n".encode() + path.read_bytes())
     return digest.hexdigest()[:12]
