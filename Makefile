@@ -18,6 +18,9 @@ COMPAT_ARGS ?=
 EVERYDAY_ON_A_CLUSTER := test_cluster.py cluster/test_cluster_tools.py test_consumers.py groups/test_groups.py
 SCENARIO ?= requests
 SEEDS ?= 5000
+MINUTES ?= 30
+SYSTEM ?= barnabas
+CHAOS_ARGS ?=
 # An editable install by path: the import hook of the other kind costs a sixth of the broker's start.
 PIP_INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat
 
@@ -30,7 +33,7 @@ PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 python3.11 pyth
 PACKAGES := base broker pipelines protocol replication storage
 SOURCES := $(shell find barnabas $(PACKAGES) -name '*.py')
 
-.PHONY: help setup run test lint format fuzz simulate simulate-defects shrink bench bench-quick profile demo compat docs clean
+.PHONY: help setup run test lint format fuzz simulate simulate-defects shrink chaos bench bench-quick profile demo compat docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -66,6 +69,9 @@ simulate-defects: $(VENV)/dev.stamp ## plants defects in simulated clusters, one
 
 shrink: $(VENV)/dev.stamp ## the least that makes a simulated cluster fail: SEED=17, or PLAN=file
 	@$(PY) -m tests.simulation shrink $(or $(SEED),$(PLAN),$(error name a seed or a plan: make shrink SEED=17))
+
+chaos: components ## breaks three real brokers for MINUTES (30): SYSTEM=barnabas, kafka or both; goes on where it was stopped
+	@$(PY) -m tests.chaos many --minutes $(MINUTES) --system $(SYSTEM) $(CHAOS_ARGS)
 
 compat: setup ## every client, tool and comparison, against one broker, three, and Apache Kafka: docs/compatibility.md
 	$(PY) -m compat_tests $(COMPAT_ARGS)

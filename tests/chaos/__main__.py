@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 from types import FrameType
 
+from tests.chaos.faults.plan import Plan, plan_of, read_plan
 from tests.chaos.namespaces import Way, way_in
 from tests.chaos.outcome import Outcome, line_of, report, sums
-from tests.chaos.plan import Plan, plan_of, read_plan
 from tests.chaos.runs import Failed, Series, evidence_of, known_outcomes, make_run, results_file
 from tests.chaos.systems import SYSTEMS
 from tests.simulation.cluster.defects.planted import DEFECTS

@@ -10,7 +10,7 @@ from barnabas.base.network import Address
 from barnabas.client.client import Client
 from barnabas.client.errors import Unreachable
 from barnabas.protocol.errors import KafkaError
-from tests.chaos.effects import Effect
+from tests.chaos.faults.effects import Effect
 from tests.chaos.systems import ENVIRONMENT, System
 from tests.chaos.world import BROKERS, World
 

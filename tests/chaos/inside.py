@@ -10,9 +10,9 @@ import time
 import traceback
 from pathlib import Path
 
+from tests.chaos.faults.plan import Plan, read_plan
 from tests.chaos.namespaces import end_with_standard_input
 from tests.chaos.outcome import Outcome, line_of
-from tests.chaos.plan import Plan, read_plan
 from tests.chaos.run import Run
 from tests.chaos.systems import SYSTEMS
 from tests.chaos.world import Loopback, Namespaces, World

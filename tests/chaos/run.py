@@ -20,14 +20,14 @@ from barnabas.verification.report import sentence
 from tests.chaos.clients.given import Given
 from tests.chaos.clients_of_run import ClientProcess, Clients, Offsets
 from tests.chaos.cluster import READY_S, Cluster
-from tests.chaos.history import merged, table_lines, verdict_of
+from tests.chaos.faults.plan import Plan
+from tests.chaos.faults.storm import Storm
+from tests.chaos.faults.targets import GROUPS, PARTITIONS, TABLE, TABLE_PARTITIONS, TOPIC
+from tests.chaos.judging.history import merged, table_lines, verdict_of
+from tests.chaos.judging.replicas import Replica, differences
+from tests.chaos.judging.table import Table, table_of
 from tests.chaos.outcome import Outcome
-from tests.chaos.plan import Plan
-from tests.chaos.replicas import Replica, differences
-from tests.chaos.storm import Storm
 from tests.chaos.systems import System
-from tests.chaos.table import Table, table_of
-from tests.chaos.targets import GROUPS, PARTITIONS, TABLE, TABLE_PARTITIONS, TOPIC
 from tests.chaos.world import BROKERS, World
 
 FIRST_ANSWERS_S = 180.0

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.chaos.faults.plan import Plan
 from tests.chaos.namespaces import ROOT, Way, start_inside
 from tests.chaos.outcome import Outcome, outcome_of, read_outcomes
-from tests.chaos.plan import Plan
 from tests.simulation.cluster.many import sources
 
 RESULTS = ROOT / ".cache" / "chaos"
 JUDGED = ("barnabas", "base", "broker", "protocol", "replication", "storage", "tests/chaos")
-RATE = 300.0
+RATE = 450.0
 """Records a second, of all producers together."""
 
 Tell = Callable[[str], None]

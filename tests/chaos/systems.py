@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 from tests.barnabas.processes import environment
-from tests.chaos.plan import Plan
+from tests.chaos.faults.plan import Plan
 from tests.chaos.world import BROKERS, World
 from tests.kafka_jars import ROOT, kafka_libs
 

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from barnabas.verification import events
 from barnabas.verification.content import Content
-from barnabas.verification.recording.producing import PURGED_S, ProducerWorker
+from barnabas.verification.recording.producing import PURGED_S, ProducerWorker, Sends
 from barnabas.verification.recording.reading import Member, Reader, Reading
 from barnabas.verification.recording.settings import Load, Sending, Settings, TopicChoice
 from barnabas.verification.recording.tape import now_ms
@@ -25,15 +25,15 @@ class Librdkafka:
         self._journal = journal
         topic = TopicChoice(given.topic, given.partitions, 3, True)
         load = Load(0, 1, None, 1, given.rate, RECORD_BYTES, 1, 2, 1)
-        self._settings = Settings(given.bootstrap, {}, topic, load, Sending("all", True, "lz4"), given.timeout_s)
+        self._settings = Settings(given.bootstrap, {}, topic, load, Sending("all", True, False, "lz4"), given.timeout_s)
         self._content = Content(given.run, RECORD_BYTES)
         self._is_quiet = threading.Event()
         self._positions: dict[str, dict[int, int]] = {NAME: {}}
 
     def run(self) -> None:
-        worker = ProducerWorker(
-            self._given.producer, self._given.topic, self._given.partitions, self._settings, self._journal
-        )
+        given = self._given
+        sends = Sends(given.producer, given.topic, given.partitions, self._settings, self._journal)
+        worker = ProducerWorker(sends, given.timeout_s)
         senders = threads(lambda: worker.run(self._content, self._is_quiet), self._send_to_table)
         reading = self._reading()
         reader = Reader(f"{NAME}-reader", events.READER, reading)
@@ -45,7 +45,7 @@ class Librdkafka:
                 self._is_quiet.set()
                 join(senders)
             elif word == "finish":
-                self._finish(reading, readers, self._positions, ends[self._given.topic])
+                self._finish(reading, readers, self._positions, ends[given.topic])
             elif word == "read-back":
                 self._read_back(ends)
             self._journal.answer(word)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.protocol.batch_builder import build_batch
-from tests.chaos.replicas import Replica, differences
+from tests.chaos.judging.replicas import Replica, differences
 
 Rows = dict[int, tuple[str, str | None]]
 """Key and value of each record, by its offset; each is a batch."""

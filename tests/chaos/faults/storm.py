@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable
 
 from tests.chaos.cluster import Cluster
-from tests.chaos.effects import Effect, effect_of
-from tests.chaos.plan import Plan
-from tests.chaos.targets import victims_of
+from tests.chaos.faults.effects import Effect, effect_of
+from tests.chaos.faults.plan import Plan
+from tests.chaos.faults.targets import victims_of
 
 TICK_S = 0.05
 

@@ -8,6 +8,7 @@ CALM_MS = 5_000
 FAULTS_TOGETHER_MAX = 4
 BETWEEN_BURSTS_MS = (6_000, 12_000)
 LASTS_MS = (300, 12_000)
+LINK_LASTS_MS = (1_000, 15_000)
 
 LEADER, FOLLOWER, CONTROLLER, COORDINATOR = "leader", "follower", "controller", "coordinator"
 LEADER_AND_CONTROLLER, TWO, ALL = "leader and controller", "two", "all"
@@ -27,7 +28,7 @@ LINKS = (
     "slow hearing",
 )
 # How often each is in a deck; a deck is dealt to its end before the next one is shuffled.
-DECK = {KILL: 4, STOP: 2, PAUSE: 2, ROLLING: 1, FULL_DISK: 1, **dict.fromkeys(LINKS, 1)}
+DECK = {KILL: 4, STOP: 2, PAUSE: 2, ROLLING: 1, FULL_DISK: 1, **dict.fromkeys(LINKS, 1), "cut from brokers": 2}
 NEED_LINKS = (FULL_DISK, *LINKS)
 
 
@@ -86,7 +87,7 @@ def not_links() -> set[str]:
 
 
 def _drawn(kind: str, at_ms: int, random: Random) -> list[Fault]:
-    shortest, longest = LASTS_MS
+    shortest, longest = LINK_LASTS_MS if kind in LINKS else LASTS_MS
     lasts_ms = round(shortest * (longest / shortest) ** random.random())
     number = random.getrandbits(32)
     if kind == ROLLING:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.chaos.table import table_of
+from tests.chaos.judging.table import table_of
 
 SENT = [
     "sent 0 a-0 0",

@@ -1,7 +1,7 @@
 """A seed is a plan, which can be kept and edited; several faults at once are what each of them does."""
 
-from tests.chaos.effects import Effect, effect_of
-from tests.chaos.plan import DECK, NEED_LINKS, ROLLING, STOP, Fault, plan_of, read_plan
+from tests.chaos.faults.effects import Effect, effect_of
+from tests.chaos.faults.plan import DECK, NEED_LINKS, ROLLING, STOP, Fault, plan_of, read_plan
 from tests.chaos.world import Cut, Slow
 
 
@@ -11,13 +11,13 @@ def test_a_seed_draws_the_same_faults_each_time_and_others_than_the_next() -> No
 
 
 def test_a_plan_can_be_kept() -> None:
-    plan = plan_of(3, 60, has_links=True)._replace(settings=(("min.insync.replicas", "1"),))
+    plan = plan_of(3, 60, has_links=True)._replace(settings=(("min.insync.replicas", "1"),), defect="a name")
     assert read_plan(plan.text()) == plan
 
 
-def test_every_kind_of_fault_comes_in_two_minutes() -> None:
+def test_every_kind_of_fault_comes_in_four_minutes() -> None:
     for seed in range(20):
-        faults = plan_of(seed, 120, has_links=True).faults
+        faults = plan_of(seed, 240, has_links=True).faults
         assert {fault.kind for fault in faults} == set(DECK) - {ROLLING}  # which is three stops
         assert len([fault for fault in faults if fault.kind == STOP]) >= 3
 

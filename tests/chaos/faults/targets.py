@@ -11,10 +11,10 @@ from barnabas.protocol.messages.describe_quorum import (
     DescribeQuorumResponse,
     DescribeQuorumTopic,
 )
-from tests.chaos import plan
 from tests.chaos.cluster import Cluster
-from tests.chaos.effects import Ids
-from tests.chaos.plan import Fault
+from tests.chaos.faults import plan
+from tests.chaos.faults.effects import Ids
+from tests.chaos.faults.plan import Fault
 from tests.chaos.world import BROKERS
 
 TOPIC, TABLE = "chaos", "chaos-table"

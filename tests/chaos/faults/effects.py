@@ -3,7 +3,7 @@
 from random import Random
 from typing import NamedTuple
 
-from tests.chaos.plan import FULL_DISK, KILL, PAUSE, STOP, Fault
+from tests.chaos.faults.plan import FULL_DISK, KILL, PAUSE, STOP, Fault
 from tests.chaos.world import BROKERS, CLIENTS, Cut, Slow
 
 Ids = frozenset[int]
