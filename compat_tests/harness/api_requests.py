@@ -212,10 +212,10 @@ REQUESTS = {
         lambda place, _: {"TransactionalId": "nobody", "ProducerId": 1, "ProducerEpoch": 0, "GroupId": place.group},
         UNKNOWN_PRODUCER,
     ),
-    "AddPartitionsToTxn": Asked(add_partitions_to_txn, UNKNOWN_PRODUCER),
+    "AddPartitionsToTxn": Asked(add_partitions_to_txn, UNKNOWN_PRODUCER | {NONE}),
     "DescribeTransactions": Asked(
         lambda _place, _version: {"TransactionalIds": ["nobody"]},
-        frozenset({TRANSACTIONAL_ID_NOT_FOUND, *NO_COORDINATOR}),
+        NO_COORDINATOR | {NONE, TRANSACTIONAL_ID_NOT_FOUND},
     ),
     "EndTxn": Asked(
         lambda _place, _version: {

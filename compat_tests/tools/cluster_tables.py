@@ -96,8 +96,8 @@ SECURITY = (
 TRANSACTIONS = (
     *of(
         "TransactionsCommand",
-        ask("list", "which there are", not_served="ListTransactions"),
-        rarely("describe --transactional-id t", "one of them", not_served="DescribeTransactions"),
+        ask("list", "which there are"),
+        rarely("describe --transactional-id t", "one of them", fails=True),
         ask("describe-producers --topic packed --partition 0", "who wrote here"),
         rarely("find-hanging --broker-id 1", "nobody hangs"),
         rarely(
@@ -112,7 +112,7 @@ TRANSACTIONS = (
             "--input-topic packed --input-partition 0 --output-topic copied --max-messages 2 --consumer-group copiers "
             "--transaction-size 1 --transactional-id copier",
             "from topic to topic exactly once",
-            not_served="AddPartitionsToTxn",
+            not_served="TxnOffsetCommit",
             varies=r"\d{4}/\d\d/\d\d [\d:]+",
         ),
     ),

@@ -14,13 +14,10 @@ from barnabas.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from barnabas.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from barnabas.protocol.messages.end_txn import EndTxnRequest
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
-from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
-from barnabas.protocol.messages.list_transactions import ListTransactionsRequest
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas.testing import Broker
+from tests.broker.transactions.calls import add, described, described_when_loaded, end, init, listed
 from tests.broker.wire import RawClient
 
 NONE = ErrorCode.NONE
@@ -38,48 +35,6 @@ def client() -> Iterator[RawClient]:
         assert client.call(FindCoordinatorRequest(key="tx", key_type=1), 3).error_code == NONE
         assert client.call(FindCoordinatorRequest(key="group", key_type=0), 3).error_code == NONE
         yield client
-
-
-def init(client: RawClient, transactional_id: str, version: int = 5, **fields: Any) -> Any:
-    fields = {"transaction_timeout_ms": 60_000, **fields}
-    return client.call(InitProducerIdRequest(transactional_id=transactional_id, **fields), version)
-
-
-def add(
-    client: RawClient, transactional_id: str, producer: Any, *topics: str, version: int = 3
-) -> dict[str, ErrorCode]:
-    request = AddPartitionsToTxnRequest(
-        v3_and_below_transactional_id=transactional_id,
-        v3_and_below_producer_id=producer.producer_id,
-        v3_and_below_producer_epoch=producer.producer_epoch,
-        v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=[0]) for topic in topics],
-    )
-    answer = client.call(request, version)
-    return {
-        topic.name: ErrorCode(topic.results_by_partition[0].partition_error_code)
-        for topic in answer.results_by_topic_v3_and_below
-    }
-
-
-def described_when_loaded(client: RawClient, transactional_id: str) -> Any:
-    while (state := described(client, transactional_id)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-        pass
-    return state
-
-
-def end(client: RawClient, transactional_id: str, producer: Any, *, committed: bool = True, version: int = 5) -> Any:
-    request = EndTxnRequest(
-        transactional_id=transactional_id,
-        producer_id=producer.producer_id,
-        producer_epoch=producer.producer_epoch,
-        committed=committed,
-    )
-    return client.call(request, version)
-
-
-def described(client: RawClient, transactional_id: str) -> Any:
-    (state,) = client.call(DescribeTransactionsRequest(transactional_ids=[transactional_id])).transaction_states
-    return state
 
 
 @pytest.mark.parametrize("version", [0, 2, 4])
@@ -196,10 +151,6 @@ def test_a_transactional_id_is_not_empty(client: RawClient) -> None:
 
 def test_what_is_not_known_is_not_described(client: RawClient) -> None:
     assert described(client, "unknown").error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-
-
-def listed(client: RawClient, version: int = 2, **fields: Any) -> Any:
-    return client.call(ListTransactionsRequest(**{"state_filters": (), "producer_id_filters": (), **fields}), version)
 
 
 def test_transactions_are_listed_by_what_is_asked_for(client: RawClient) -> None:
