@@ -21,7 +21,9 @@ from barnabas.replication.metadata.image import (
 if TYPE_CHECKING:
     from barnabas.broker.groups.coordinator import GroupCoordinator
     from barnabas.broker.producer_ids import ProducerIds
+    from barnabas.broker.transactions.brokers import Brokers
     from barnabas.broker.transactions.coordinator import TransactionCoordinator
+    from barnabas.broker.transactions.traffic import TransactionTraffic
 
 
 class Coordinators:
@@ -32,14 +34,17 @@ class Coordinators:
         configuration: DynamicConfig,
         image: Callable[[], MetadataImage],
         producer_ids: "Callable[[], ProducerIds]",
+        brokers: "Callable[[], Brokers]",
     ) -> None:
         self._replicas = replicas
         self._environment = environment
         self._configuration = configuration
         self._image = image
         self._producer_ids = producer_ids
+        self._brokers = brokers
         self._groups: GroupCoordinator | None = None
         self._transactions: TransactionCoordinator | None = None
+        self._traffic: TransactionTraffic | None = None
 
     @property
     def groups(self) -> "GroupCoordinator":
@@ -58,7 +63,6 @@ class Coordinators:
     def transactions(self) -> "TransactionCoordinator":
         if self._transactions is None:
             from barnabas.broker.transactions.coordinator import TransactionCoordinator
-            from barnabas.broker.transactions.local_markers import LocalMarkers
 
             self._transactions = TransactionCoordinator(
                 replicas=self._replicas,
@@ -66,9 +70,24 @@ class Coordinators:
                 configuration=self._configuration,
                 image=self._image,
                 producer_ids=self._producer_ids(),
-                markers=LocalMarkers(self._replicas, self._environment.clock),
+                markers=self.traffic.markers,
             )
         return self._transactions
+
+    @property
+    def traffic(self) -> "TransactionTraffic":
+        if self._traffic is None:
+            from barnabas.broker.transactions.traffic import TransactionTraffic
+
+            self._traffic = TransactionTraffic(
+                self._brokers(),
+                self._replicas,
+                self._environment.report,
+                config=lambda: self._configuration.current,
+                groups=lambda: self.groups,
+                coordinator=lambda: self.transactions,
+            )
+        return self._traffic
 
     def start(self) -> None:
         """Loads the groups and transactions that are stored here: sessions and transactions go on, or end."""
@@ -84,6 +103,8 @@ class Coordinators:
             self._groups.stop()
         if self._transactions is not None:
             self._transactions.stop()
+        if self._traffic is not None:
+            self._traffic.close()
 
     def apply(self, changes: ImageChanges) -> None:
         """Follows a committed image."""
@@ -91,6 +112,8 @@ class Coordinators:
             self.groups.apply(changes)
         if self._transactions is not None or self._gains(TRANSACTION_STATE_TOPIC, changes):
             self.transactions.apply(changes)
+        if self._traffic is not None:
+            self._traffic.apply(changes)
 
     def _gains(self, topic: str, changes: ImageChanges) -> bool:
         """Returns whether what another broker has coordinated is coordinated here from now on: it does not wait to be

@@ -71,7 +71,7 @@ def _not_quickly(_frame: memoryview, _session: Session) -> None:
 
 
 def _encoded(response: Any, header: RequestHeader) -> Reply:
-    return encode_response(response, header.api_version, header.correlation_id)
+    return None if response is None else encode_response(response, header.api_version, header.correlation_id)
 
 
 def _refuse(header: RequestHeader) -> Reply:

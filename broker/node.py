@@ -35,7 +35,10 @@ if TYPE_CHECKING:
     from barnabas.broker.replicas.replication import Replication
     from barnabas.broker.replicas.throttles import Throttles
     from barnabas.broker.topic_creation import TopicCreation
+    from barnabas.broker.transactions.brokers import Brokers
     from barnabas.broker.transactions.coordinator import TransactionCoordinator
+    from barnabas.broker.transactions.traffic import TransactionTraffic
+    from barnabas.broker.transactions.verification import TransactionVerifier
     from barnabas.storage.log_dir import LogDir
 
 
@@ -222,8 +225,19 @@ class Node:
     @cached_property
     def coordinators(self) -> Coordinators:
         return Coordinators(
-            self.replicas, self._environment, self.configuration, self._latest_image, lambda: self.producer_ids
+            self.replicas,
+            self._environment,
+            self.configuration,
+            self._latest_image,
+            lambda: self.producer_ids,
+            self._new_brokers,
         )
+
+    def _new_brokers(self) -> "Brokers":
+        from barnabas.broker.transactions.brokers import Brokers
+
+        listener = self._inter_broker_listener
+        return Brokers(self._environment, self._buffers, self._latest_image, node_id=self.node_id, listener=listener)
 
     @cached_property
     def groups(self) -> "GroupCoordinator":
@@ -232,6 +246,14 @@ class Node:
     @cached_property
     def transactions(self) -> "TransactionCoordinator":
         return self.coordinators.transactions
+
+    @cached_property
+    def transaction_traffic(self) -> "TransactionTraffic":
+        return self.coordinators.traffic
+
+    @property
+    def transaction_verifier(self) -> "TransactionVerifier":
+        return self.transaction_traffic.verifier
 
     def endpoints(self, session: Session, *, fenced_too: bool = False) -> Sequence[tuple[BrokerImage, str, int]]:
         """Returns where this client finds each broker. Unless an address is advertised for its listener, it finds this

@@ -173,6 +173,18 @@ class ConsumerGroupKeys(Config):
 
 
 class TransactionKeys(Config):
+    add_partitions_to_txn_retry_backoff_max_ms: int = int32(
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        100,
+        at_least(0),
+        "How long a produce request waits for the end of its producer's last transaction.",
+    )
+    add_partitions_to_txn_retry_backoff_ms: int = int32(
+        "add.partitions.to.txn.retry.backoff.ms",
+        20,
+        at_least(1),
+        "The longest pause between two looks at whether that transaction has ended.",
+    )
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = _count(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         10_000,
@@ -187,7 +199,6 @@ class TransactionKeys(Config):
         True,
         "Check on produce that the partition was added to the transaction.",
         update_mode=UpdateMode.CLUSTER_WIDE,
-        honoured=False,
     )
     transaction_remove_expired_transaction_cleanup_interval_ms: int = int32(
         "transaction.remove.expired.transaction.cleanup.interval.ms",

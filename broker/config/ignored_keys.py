@@ -31,7 +31,6 @@ _BY_TYPE = {
         ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.location ssl.truststore.type
     """,
     ConfigType.INT: """
-        add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
         alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
         background.threads connection.failed.authentication.delay.ms controller.quorum.append.linger.ms
         controller.quorum.fetch.max.bytes controller.quorum.fetch.snapshot.max.bytes

@@ -152,6 +152,12 @@ HANDLERS = {
         flexible_since=2,
         authorize=(WRITE_TRANSACTIONAL_ID, IDEMPOTENT_WRITE_CLUSTER, WRITE_TOPIC),
     ),
+    ApiKey.WRITE_TXN_MARKERS: Handler(
+        "write_txn_markers",
+        range(1, 3),
+        flexible_since=1,
+        authorize=(ALTER_CLUSTER, CLUSTER_ACTION_CLUSTER),
+    ),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Handler(
         "offset_for_leader_epoch",
         range(2, 5),

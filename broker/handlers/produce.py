@@ -7,7 +7,10 @@ v5 log start offset, v7 zstd, v8 record errors, v10 the current leader and its a
 - A reply waits until every partition's append is durable under its topic's policy and, with acks=-1, committed; or for
   `timeout_ms`.
 - One batch per partition: Kafka allows no more since magic 2.
-- A batch that cannot be one, or a transactional one without a transactional id, refuses the request as a whole.
+- A batch that cannot be one, or a transactional one without a transactional id, refuses the request as a whole. So do
+  transactional batches of two producers.
+- A transactional batch is written when the transaction's coordinator agrees (KIP-890): before v12 the partition must
+  have been added to the transaction, since v12 it is added now. v11 knows TRANSACTION_ABORTABLE.
 """
 
 from collections.abc import Sequence
@@ -17,7 +20,7 @@ from barnabas.broker.distinct_partitions import distinct_partitions
 from barnabas.broker.handlers.current_leader import name_leaders
 from barnabas.broker.handlers.produce_acknowledgement import Waiting, when_acknowledged
 from barnabas.broker.node import Node
-from barnabas.broker.replicas.leader import ACKS_ALL
+from barnabas.broker.replicas.leader import ACKS_ALL, LeaderPartition
 from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.batch_header import (
     ATTRIBUTES_LOW_BYTE_AT,
@@ -53,6 +56,8 @@ from barnabas.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from barnabas.replication.metadata.image import INTERNAL_TOPICS
+from barnabas.storage.log import AppendInfo
+from barnabas.storage.transactions.guards import VerificationGuard
 from barnabas.storage.validation import InvalidRecords, InvalidTimestamps
 
 _ACKS = frozenset({-1, 0, 1})
@@ -68,10 +73,12 @@ _ADMIN_CLIENT = "__admin_client"
 
 def handle(
     node: Node, request: ProduceRequest, context: RequestContext
-) -> ProduceResponse | Promise[ProduceResponse] | None:
-    reply = _Reply(node, request, context)
+) -> ProduceResponse | Promise[ProduceResponse] | Promise[None] | None:
+    reply = Reply(node, request, context)
     reply.refusal = _refusal_of_all(request)
     response = ProduceResponse(responses=[reply.topic(topic) for topic in _distinct(request.topic_data)])
+    if reply.transactional:
+        return _in_transaction(reply, request, response, context)
     if request.acks == 0:
         _check_nothing_failed(response)
         return None
@@ -79,6 +86,17 @@ def handle(
         acknowledged = when_acknowledged(reply.waiting, response, request)
         return acknowledged.map(lambda answered: _with_leaders(node, answered, context))
     return _with_leaders(node, response, context) if reply.is_led_elsewhere else response
+
+
+def _in_transaction(
+    reply: "Reply", request: ProduceRequest, response: ProduceResponse, context: RequestContext
+) -> Promise[ProduceResponse] | Promise[None]:
+    from barnabas.broker.handlers.produce_transactional import append_transactional  # nobody else needs it
+
+    appended = append_transactional(reply, request, response)
+    if request.acks == 0:
+        return appended.map(_check_nothing_failed)
+    return appended.map(lambda answered: _with_leaders(reply.node, answered, context))
 
 
 def _with_leaders(node: Node, response: ProduceResponse, context: RequestContext) -> ProduceResponse:
@@ -100,6 +118,7 @@ def _distinct(topics: Sequence[TopicProduceData]) -> Sequence[TopicProduceData]:
 def _refusal_of_all(request: ProduceRequest) -> KafkaError | None:
     """Returns the reason to refuse the whole request before anything is written: what Kafka finds when it looks for
     transactional batches."""
+    producers: set[tuple[int, int]] = set()
     for topic in request.topic_data:
         for data in topic.partition_data:
             records = data.records
@@ -114,28 +133,34 @@ def _refusal_of_all(request: ProduceRequest) -> KafkaError | None:
             if request.transactional_id is None:
                 code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
                 return KafkaError("a transactional batch in a request without a transactional id", code)
-            return None
+            header = header_at(records) if size >= HEADER_BYTES else None
+            if header is not None and header.has_producer_id:
+                producers.add((header.producer_id, header.producer_epoch))
+    if len(producers) > 1:
+        code = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        return KafkaError("transactional batches of more than one producer", code)
     return None
 
 
-class _Reply:
+class Reply:
     """One Produce while it is being answered."""
 
     __slots__ = (
-        "acks", "api_version", "is_led_elsewhere", "may_write_internal", "node", "refusal", "transactional_id",
+        "acks", "api_version", "is_led_elsewhere", "may_write_internal", "node", "refusal", "transactional",
         "waiting",
     )  # fmt: skip
 
     def __init__(self, node: Node, request: ProduceRequest, context: RequestContext) -> None:
         self.node = node
         self.acks = request.acks
-        self.transactional_id = request.transactional_id
         self.api_version = context.api_version
         self.may_write_internal = context.client_id == _ADMIN_CLIENT
         self.refusal: KafkaError | None = None
         self.is_led_elsewhere = False
         """Whether a partition of the request is led by another broker, of which the answer tells."""
         self.waiting: list[Waiting] = []
+        self.transactional: list[tuple[LeaderPartition, memoryview, PartitionProduceResponse]] = []
+        """The batches that are written when it is known that they belong to their transaction."""
 
     def topic(self, topic: TopicProduceData) -> TopicProduceResponse:
         return TopicProduceResponse(
@@ -145,8 +170,10 @@ class _Reply:
         )
 
     def append(self, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
+        response = PartitionProduceResponse(index=data.index, error_code=0, base_offset=-1)
         if self.refusal is not None:
-            return self._refused(data.index, self.refusal)
+            self.refuse(response, self.refusal)
+            return response
         try:
             name = self._name(topic)
             if name in INTERNAL_TOPICS and not self.may_write_internal and self.node.image.partition(name, data.index):
@@ -158,24 +185,35 @@ class _Reply:
             if self.acks == ACKS_ALL:
                 partition.check_min_isr()
         except KafkaError as error:
-            return self._refused(data.index, error)
-        try:
-            info = partition.append(batch, now_ms=self.node.clock.now_ms())
-        except KafkaError as error:
-            refused = self._refused(data.index, error)
-            if not isinstance(error, _WITHOUT_LOG_START_OFFSET):
-                refused.log_start_offset = partition.log.log_start_offset
-            return refused
-        response = PartitionProduceResponse(
-            index=data.index,
-            error_code=0,
-            base_offset=info.base_offset,
-            log_append_time_ms=info.log_append_time,
-            log_start_offset=info.log_start_offset,
-        )
-        if not partition.is_acknowledged(info, self.acks):
+            self.refuse(response, error)
+            return response
+        if batch[ATTRIBUTES_LOW_BYTE_AT] & TRANSACTIONAL_FLAG and header_at(batch).has_producer_id:
+            self.transactional.append((partition, batch, response))
+            return response
+        info = self.write(partition, batch, response)
+        if info is not None and not partition.is_acknowledged(info, self.acks):
             self.waiting.append((partition, info, response))
         return response
+
+    def write(
+        self,
+        partition: LeaderPartition,
+        batch: memoryview,
+        response: PartitionProduceResponse,
+        guard: VerificationGuard | None = None,
+    ) -> AppendInfo | None:
+        """Appends the batch and says so in the response. Returns None if the log refuses it."""
+        try:
+            info = partition.append(batch, self.node.clock.now_ms(), guard)
+        except KafkaError as error:
+            self.refuse(response, error)
+            if not isinstance(error, _WITHOUT_LOG_START_OFFSET):
+                response.log_start_offset = partition.log.log_start_offset
+            return None
+        response.base_offset = info.base_offset
+        response.log_append_time_ms = info.log_append_time
+        response.log_start_offset = info.log_start_offset
+        return info
 
     def _name(self, topic: TopicProduceData) -> str:
         if self.api_version < _TOPIC_IDS_SINCE:
@@ -200,27 +238,19 @@ class _Reply:
         if size < HEADER_BYTES:
             raise CorruptMessage(f"a batch of {size} bytes")
         header = header_at(records)
-        if header.is_transactional:
-            self._refuse_transaction()
         if header.compression == CompressionType.ZSTD and self.api_version < _ZSTD_SINCE:
             raise UnsupportedCompressionType(f"zstd needs Produce {_ZSTD_SINCE}, not {self.api_version}")
         return records
 
-    def _refuse_transaction(self) -> None:
-        """Raises KafkaError: nothing could end the transaction so far, and an endless one hides all that follows."""
-        raise KafkaError(f"{self.transactional_id} has no transaction under way", ErrorCode.INVALID_TXN_STATE)
-
-    def _refused(self, index: int, error: KafkaError) -> PartitionProduceResponse:
-        refused = PartitionProduceResponse(
-            index=index, error_code=error.code, base_offset=-1, error_message=error.message or None
-        )
+    def refuse(self, response: PartitionProduceResponse, error: KafkaError) -> None:
+        response.error_code = error.code
+        response.error_message = error.message or None
         if isinstance(error, (InvalidRecords, InvalidTimestamps)):
-            refused.record_errors = [
+            response.record_errors = [
                 BatchIndexAndErrorMessage(batch_index=record.batch_index, batch_index_error_message=record.message)
                 for record in error.record_errors
             ]
         self.is_led_elsewhere |= isinstance(error, NotLeaderOrFollower)
-        return refused
 
 
 def _batch_size(records: memoryview, position: int) -> int | None:

@@ -15,33 +15,42 @@ def when_acknowledged(
     waiting: Sequence[Waiting], response: ProduceResponse, request: ProduceRequest
 ) -> Promise[ProduceResponse]:
     """Returns a promise of `response`, with an error in the place of each append that is not acknowledged in time."""
-    answer = _Answer(response, len(waiting))
-    for partition, info, partition_response in waiting:
-        waiter = _PartitionAnswer(answer, partition_response)
-        partition.when_acknowledged(info, request.acks, waiter, request.timeout_ms)
+    answer = Answer(request, response, len(waiting))
+    for each in waiting:
+        answer.wait(*each)
     return answer
 
 
-class _Answer(Promise[ProduceResponse]):
-    """The response, which leaves with the last of its partitions."""
+class Answer(Promise[ProduceResponse]):
+    """The response, which leaves with the last of so many partitions."""
 
-    __slots__ = ("_left", "_response")
+    __slots__ = ("_left", "_request", "_response")
 
-    def __init__(self, response: ProduceResponse, left: int) -> None:
+    def __init__(self, request: ProduceRequest, response: ProduceResponse, left: int) -> None:
         super().__init__()
+        self._request = request
         self._response = response
         self._left = left
 
+    def wait(self, partition: LeaderPartition, info: AppendInfo, response: PartitionProduceResponse) -> None:
+        waiter = _PartitionAnswer(self, response)
+        partition.when_acknowledged(info, self._request.acks, waiter, self._request.timeout_ms)
+
     def one_done(self) -> None:
         self._left -= 1
-        if self._left == 0:
+        if self._left == 0 and not self.done:
             self.resolve(self._response)
+
+    def fail_once(self, error: Exception) -> None:
+        """Gives the response up, whatever the other partitions do."""
+        if not self.done:
+            self.fail(error)
 
 
 class _PartitionAnswer:
     __slots__ = ("_answer", "_response")
 
-    def __init__(self, answer: _Answer, response: PartitionProduceResponse) -> None:
+    def __init__(self, answer: Answer, response: PartitionProduceResponse) -> None:
         self._answer = answer
         self._response = response
 

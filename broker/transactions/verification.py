@@ -8,7 +8,7 @@
   before the question and wants it back with the append.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import IntEnum
 from typing import Protocol
 
@@ -53,7 +53,7 @@ class Coordinator(Protocol):
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
-        partitions: Iterable[TopicPartition],
+        partitions: Collection[TopicPartition],
         *,
         client_version: int,
     ) -> Promise[None]:
@@ -61,7 +61,7 @@ class Coordinator(Protocol):
         ...
 
     def verify_partitions(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
     ) -> Promise[dict[TopicPartition, ErrorCode]]: ...
 
 

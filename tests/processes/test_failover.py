@@ -5,12 +5,9 @@
 asserts what is promised of a machine that has nothing else to do.
 """
 
-import gc
-import logging
 import os
 import signal
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,20 +33,10 @@ BACK_IN_SYNC_S = 3.0
 HUNG_S = 11.0
 
 
-# A client may forget to close the socket of a connection that failed: that is its own affair.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-
-
-@pytest.fixture(autouse=True)
-def forgotten_sockets() -> Iterator[None]:
-    """Collects the sockets that clients forgot, so that no other test is blamed for them. What they log would hold on
-    to their sockets."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    pytest.mark.usefixtures("forgotten_sockets"),
+]
 
 
 def all_in_sync(running: RunningCluster) -> None:

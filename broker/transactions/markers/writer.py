@@ -1,0 +1,73 @@
+"""Writes the markers of partitions that this broker leads."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from barnabas.base.environment import Clock
+from barnabas.base.promise import Promise, failed, resolved
+from barnabas.broker.replicas.leader import ACKS_ALL
+from barnabas.broker.replicas.replica_manager import ReplicaManager
+from barnabas.broker.transactions.brokers import REQUEST_TIMEOUT_MS
+from barnabas.protocol.errors import ErrorCode, KafkaError, NotLeaderOrFollower
+from barnabas.protocol.types import TopicPartition
+from barnabas.replication.metadata.image import GROUP_METADATA_TOPIC
+from barnabas.storage.transactions.marker import TransactionMarker
+
+_COORDINATOR_IS_AWAY = frozenset(
+    (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
+)
+
+
+class Groups(Protocol):
+    """The group coordinator of this broker, which has to know what becomes of the offsets in its partitions."""
+
+    def end_transaction(self, index: int, marker: TransactionMarker) -> Promise[None]: ...
+
+
+class MarkerWriter:
+    def __init__(self, replicas: ReplicaManager, groups: Callable[[], Groups], clock: Clock) -> None:
+        self._replicas = replicas
+        self._groups = groups
+        self._clock = clock
+
+    def write(self, partition: TopicPartition, marker: TransactionMarker) -> Promise[None]:
+        """Returns a promise that is kept when the marker is committed, often at once. It fails with a KafkaError."""
+        if partition.topic == GROUP_METADATA_TOPIC:
+            return self._write_among_offsets(partition.partition, marker)
+        try:
+            leader = self._replicas.partition(*partition)
+            info = leader.end_transaction(marker, self._clock.now_ms())
+        except KafkaError as error:
+            return failed(error)
+        if leader.is_acknowledged(info, ACKS_ALL):
+            return resolved(None)
+        written = _Written()
+        leader.when_acknowledged(info, ACKS_ALL, written, REQUEST_TIMEOUT_MS)
+        return written
+
+    def _write_among_offsets(self, index: int, marker: TransactionMarker) -> Promise[None]:
+        written: Promise[None] = Promise()
+
+        def finish(ended: Promise[None]) -> None:
+            error = ended.error
+            if isinstance(error, KafkaError) and error.code in _COORDINATOR_IS_AWAY:
+                error = NotLeaderOrFollower(error.message)  # who sends markers knows no coordinators
+            if error is not None:
+                written.fail(error)
+            else:
+                written.resolve(None)
+
+        self._groups().end_transaction(index, marker).when_done(finish)
+        return written
+
+
+class _Written(Promise[None]):
+    """The promise of a marker, which waits like any append."""
+
+    __slots__ = ()
+
+    def on_append_done(self, error: KafkaError | None) -> None:
+        if error is None:
+            self.resolve(None)
+        else:
+            self.fail(error)
