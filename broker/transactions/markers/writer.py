@@ -8,20 +8,18 @@ from barnabas.base.promise import Promise, failed, resolved
 from barnabas.broker.replicas.leader import ACKS_ALL
 from barnabas.broker.replicas.replica_manager import ReplicaManager
 from barnabas.broker.transactions.brokers import REQUEST_TIMEOUT_MS
-from barnabas.protocol.errors import ErrorCode, KafkaError, NotLeaderOrFollower
+from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.types import TopicPartition
 from barnabas.replication.metadata.image import GROUP_METADATA_TOPIC
 from barnabas.storage.transactions.marker import TransactionMarker
-
-_COORDINATOR_IS_AWAY = frozenset(
-    (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
-)
 
 
 class Groups(Protocol):
     """The group coordinator of this broker, which has to know what becomes of the offsets in its partitions."""
 
-    def end_transaction(self, index: int, marker: TransactionMarker) -> Promise[None]: ...
+    def end_transaction(self, index: int, marker: TransactionMarker) -> Promise[None]:
+        """Writes a marker to a partition of `__consumer_offsets`. Fails as the leader of any partition does."""
+        ...
 
 
 class MarkerWriter:
@@ -33,7 +31,7 @@ class MarkerWriter:
     def write(self, partition: TopicPartition, marker: TransactionMarker) -> Promise[None]:
         """Returns a promise that is kept when the marker is committed, often at once. It fails with a KafkaError."""
         if partition.topic == GROUP_METADATA_TOPIC:
-            return self._write_among_offsets(partition.partition, marker)
+            return self._groups().end_transaction(partition.partition, marker)
         try:
             leader = self._replicas.partition(*partition)
             info = leader.end_transaction(marker, self._clock.now_ms())
@@ -43,21 +41,6 @@ class MarkerWriter:
             return resolved(None)
         written = _Written()
         leader.when_acknowledged(info, ACKS_ALL, written, REQUEST_TIMEOUT_MS)
-        return written
-
-    def _write_among_offsets(self, index: int, marker: TransactionMarker) -> Promise[None]:
-        written: Promise[None] = Promise()
-
-        def finish(ended: Promise[None]) -> None:
-            error = ended.error
-            if isinstance(error, KafkaError) and error.code in _COORDINATOR_IS_AWAY:
-                error = NotLeaderOrFollower(error.message)  # who sends markers knows no coordinators
-            if error is not None:
-                written.fail(error)
-            else:
-                written.resolve(None)
-
-        self._groups().end_transaction(index, marker).when_done(finish)
         return written
 
 
