@@ -226,6 +226,20 @@ REQUESTS = {
         },
         UNKNOWN_PRODUCER,
     ),
+    "WriteTxnMarkers": Asked(
+        lambda _place, _version: {
+            "Markers": [
+                {
+                    "ProducerId": 1,
+                    "ProducerEpoch": 0,
+                    "TransactionResult": False,
+                    "Topics": [{"Name": "nowhere", "PartitionIndexes": [0]}],
+                    "CoordinatorEpoch": 0,
+                }
+            ]
+        },
+        frozenset({UNKNOWN_TOPIC}),
+    ),
     "ListTransactions": Asked(lambda _place, _version: {"StateFilters": ["Ongoing"]}),
     "InitProducerId": Asked(lambda place, _: {"TransactionalId": None, "TransactionTimeoutMs": 10_000}),
     "OffsetForLeaderEpoch": Asked(offset_for_leader_epoch),

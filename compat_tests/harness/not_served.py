@@ -18,10 +18,7 @@ NOT_SERVED = (
     NotServed(
         "Transactions",
         "not all of it is served yet",
-        (
-            "WriteTxnMarkers",
-            "TxnOffsetCommit",
-        ),
+        ("TxnOffsetCommit",),
     ),
     NotServed(
         "Authentication",

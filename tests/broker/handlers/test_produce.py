@@ -263,11 +263,11 @@ def test_what_a_producer_sent_is_remembered_over_a_restart(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("transactional_id", "expected"),
     [
-        ("payments-1", ErrorCode.UNSUPPORTED_VERSION),
+        ("payments-1", ErrorCode.NOT_COORDINATOR),
         ("", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_transactions_are_refused_until_there_are_any(
+def test_a_transactional_id_is_for_its_coordinator_only(
     client: RawClient, transactional_id: str, expected: ErrorCode
 ) -> None:
     answer = client.call(InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000))
