@@ -115,21 +115,6 @@ def test_a_transaction_outlives_a_restart_of_its_broker(client: str, is_killed: 
         assert sorted(committed(cluster.bootstrap_servers)) == values("after") + values("before")
 
 
-def test_a_transaction_outlives_a_broker_that_leads_its_partitions(three: Cluster, client: str) -> None:
-    writer = writer_of(three, client)
-    writer.begin()
-    write(writer, values("before"))
-    writer.flush()
-    leader = three.leader(TOPIC, 0)
-    assert leader is not None
-    three[leader].kill()
-    write(writer, values("after"))
-    writer.commit()
-    three[leader].start()
-    writer.close()
-    assert sorted(committed(three.bootstrap_servers)) == values("after") + values("before")
-
-
 @pytest.mark.parametrize("is_committed", [True, False], ids=["committed", "aborted"])
 def test_a_transaction_outlives_moves_of_its_leaders(three: Cluster, client: str, is_committed: bool) -> None:
     writer = writer_of(three, client)
