@@ -15,7 +15,7 @@ Rules:
 - It stopped cleanly if it still knows the epoch of its last registration, which it writes down last of all (KIP-966).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
@@ -35,7 +35,6 @@ from barnabas.replication.controller.decision import Decision, refused
 from barnabas.replication.controller.settings import ControllerSettings, Deciding
 from barnabas.replication.metadata.image import (
     METADATA_VERSION,
-    TRANSACTION_STATE_TOPIC,
     TRANSACTION_VERSION,
     BrokerImage,
     MetadataImage,
@@ -97,7 +96,7 @@ def _check_log_dirs(request: BrokerRegistrationRequest, image: MetadataImage) ->
 
 def _check_features(broker_id: int, features: Iterable[BrokerRegistrationFeature], image: MetadataImage) -> None:
     """Checks that the broker supports what the cluster uses. A feature that the cluster does not use has level 0."""
-    ranges = {feature.name: (feature.min_supported_version, feature.max_supported_version) for feature in features}
+    ranges = _ranges(features)
     for name in ranges:
         _check_feature(broker_id, name, ranges[name], image)
     if METADATA_VERSION not in ranges:
@@ -116,17 +115,22 @@ def _check_feature(broker_id: int, name: str, supported: tuple[int, int], image:
 
 
 def _raised_features(request: BrokerRegistrationRequest, image: MetadataImage) -> Iterator[FeatureLevelRecord]:
-    """Raises transaction.version in a cluster that does not know it, once the last broker supports it: until now nobody
-    can have had a transaction. Where there are some already, an operator has chosen level 0."""
-    if TRANSACTION_VERSION in image.features or image.topic(TRANSACTION_STATE_TOPIC) is not None:
+    """Raises transaction.version in a cluster from before transactions, with the registration by which the last of its
+    brokers supports it. A level that an operator has chosen later stays."""
+    existing = image.brokers.get(request.broker_id)
+    if existing is None or _has_transactions(existing.features) or TRANSACTION_VERSION in image.features:
         return
     others = [broker.features for broker_id, broker in image.brokers.items() if broker_id != request.broker_id]
-    asked = {
-        feature.name: (feature.min_supported_version, feature.max_supported_version) for feature in request.features
-    }
-    level = TRANSACTION_VERSION_LEVEL
-    if all(level <= features.get(TRANSACTION_VERSION, (0, 0))[1] for features in (asked, *others)):
-        yield FeatureLevelRecord(name=TRANSACTION_VERSION, feature_level=level)
+    if all(_has_transactions(features) for features in (_ranges(request.features), *others)):
+        yield FeatureLevelRecord(name=TRANSACTION_VERSION, feature_level=TRANSACTION_VERSION_LEVEL)
+
+
+def _has_transactions(features: Mapping[str, tuple[int, int]]) -> bool:
+    return features.get(TRANSACTION_VERSION, (0, 0))[1] >= TRANSACTION_VERSION_LEVEL
+
+
+def _ranges(features: Iterable[BrokerRegistrationFeature]) -> dict[str, tuple[int, int]]:
+    return {feature.name: (feature.min_supported_version, feature.max_supported_version) for feature in features}
 
 
 def _register_record(request: BrokerRegistrationRequest, broker_epoch: int) -> RegisterBrokerRecord:

@@ -13,9 +13,11 @@ from barnabas.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from barnabas.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from barnabas.testing import Broker
 from tests.broker.transactions.calls import add, described, described_when_loaded, end, init, listed
 from tests.broker.wire import RawClient
@@ -204,3 +206,29 @@ def test_transactions_are_there_after_a_restart(tmp_path: Path) -> None:
             0,
         )
         assert end(client, "tx", producer).error_code == NONE
+
+
+def set_level(client: RawClient, level: int, upgrade_type: int) -> None:
+    update = FeatureUpdateKey(feature="transaction.version", max_version_level=level, upgrade_type=upgrade_type)
+    assert client.call(UpdateFeaturesRequest(timeout_ms=10_000, feature_updates=[update])).error_code == NONE
+
+
+def finalized(client: RawClient) -> int:
+    answer = client.call(ApiVersionsRequest(client_software_name="test", client_software_version="1"), 4)
+    levels: dict[str, int] = {feature.name: feature.max_version_level for feature in answer.finalized_features}
+    return levels.get("transaction.version", 0)
+
+
+def test_a_level_that_is_lowered_and_raised_again_lets_transactions_go_on(tmp_path: Path) -> None:
+    with Broker({"orders": 1}, data_dir=str(tmp_path)) as broker, RawClient(broker.port) as client:
+        client.call(FindCoordinatorRequest(key="tx", key_type=1), 3)
+        producer = init(client, "tx")
+        for level, upgrade_type in ((1, 2), (0, 2), (2, 1), (0, 2)):  # an upgrade, or a safe downgrade
+            set_level(client, level, upgrade_type)
+            assert finalized(client) == level
+            assert add(client, "tx", producer, "orders") == {"orders": NONE}
+            producer = end(client, "tx", producer)
+            assert producer.error_code == NONE
+    with Broker(data_dir=str(tmp_path)) as broker, RawClient(broker.port) as client:
+        assert finalized(client) == 0
+        assert described_when_loaded(client, "tx").producer_epoch == producer.producer_epoch == 4

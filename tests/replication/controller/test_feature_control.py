@@ -41,6 +41,10 @@ def at(metadata_version: int, group_version: int = 1) -> MetadataImage:
         (at(30, 1), update("group.version", 0), INVALID),
         (at(30, 1), update("group.version", -1, SAFE_DOWNGRADE), INVALID),
         (at(30, 1), update("group.version", 2), INVALID),
+        (at(30), update("transaction.version", 2), ErrorCode.NONE),
+        (at(30), update("transaction.version", 1, SAFE_DOWNGRADE), ErrorCode.NONE),
+        (at(30), update("transaction.version", 1), INVALID),
+        (at(30), update("transaction.version", 3), INVALID),
         (at(30), update("nobody.knows", 1), INVALID),
         (at(30), update("nobody.knows", 0, SAFE_DOWNGRADE), INVALID),
         (at(30), update("share.version", 0, SAFE_DOWNGRADE), ErrorCode.NONE),  # as it is already

@@ -5,7 +5,12 @@ import pytest
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationRequest
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
-from barnabas.protocol.stored.metadata_records import FenceBrokerRecord, PartitionChangeRecord, RegisterBrokerRecord
+from barnabas.protocol.stored.metadata_records import (
+    FeatureLevelRecord,
+    FenceBrokerRecord,
+    PartitionChangeRecord,
+    RegisterBrokerRecord,
+)
 from barnabas.replication.controller.brokers.fencing import unfence_records
 from barnabas.replication.controller.channel import own_context
 from barnabas.replication.controller.cluster_control import bootstrap_records
@@ -221,6 +226,13 @@ def test_a_cluster_from_before_transactions_is_raised_to_them_by_the_last_broker
     assert level_after(old(cluster(1)), unable) is None
 
 
-def test_a_cluster_with_transactions_keeps_the_level_that_an_operator_has_chosen() -> None:
-    image = with_topics(cluster(1), new_topic("__transaction_state"))
-    assert level_after(old(image), registration(1, incarnation_id=uuid(77))) is None
+def test_a_level_that_an_operator_has_chosen_stays() -> None:
+    image = cluster(1)
+    lowered = replayed(image, [FeatureLevelRecord(name="transaction.version", feature_level=0)])
+    assert level_after(lowered, registration(1, incarnation_id=uuid(77))) is None
+    lowered = replayed(image, [FeatureLevelRecord(name="transaction.version", feature_level=1)])
+    assert level_after(lowered, registration(1, incarnation_id=uuid(77))) == 1
+
+
+def test_a_broker_that_is_new_raises_nothing() -> None:
+    assert level_after(old(cluster(1)), registration(2)) is None
