@@ -177,6 +177,12 @@ HANDLERS = {
         authorize=(WRITE_TRANSACTIONAL_ID, READ_GROUP),
     ),
     ApiKey.END_TXN: Handler("end_txn", range(0, 6), flexible_since=3, authorize=(WRITE_TRANSACTIONAL_ID,)),
+    ApiKey.TXN_OFFSET_COMMIT: Handler(
+        "txn_offset_commit",
+        range(0, 6),
+        flexible_since=3,
+        authorize=(WRITE_TRANSACTIONAL_ID, READ_GROUP, READ_TOPIC),
+    ),
     ApiKey.DESCRIBE_ACLS: Handler(
         "describe_acls",
         range(1, 4),

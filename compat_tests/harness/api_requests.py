@@ -62,6 +62,13 @@ def add_partitions_to_txn(place: Place, version: int) -> dict[str, Any]:
     }
 
 
+def txn_offset_commit(place: Place, version: int) -> dict[str, Any]:
+    partition = {"PartitionIndex": 0, "CommittedOffset": 1, "CommittedMetadata": ""}
+    topics = [{"Name": place.topic, "Partitions": [partition]}]
+    named = {"TransactionalId": "nobody", "ProducerId": 1, "ProducerEpoch": 0, "GroupId": place.group}
+    return {**named, "Topics": topics}
+
+
 def metadata(place: Place, version: int) -> dict[str, Any]:
     return {"Topics": [{"Name": place.topic}], "AllowAutoTopicCreation": False}
 
@@ -240,6 +247,7 @@ REQUESTS = {
         },
         frozenset({UNKNOWN_TOPIC}),
     ),
+    "TxnOffsetCommit": Asked(txn_offset_commit, UNKNOWN_PRODUCER),
     "ListTransactions": Asked(lambda _place, _version: {"StateFilters": ["Ongoing"]}),
     "InitProducerId": Asked(lambda place, _: {"TransactionalId": None, "TransactionTimeoutMs": 10_000}),
     "OffsetForLeaderEpoch": Asked(offset_for_leader_epoch),

@@ -16,11 +16,6 @@ class NotServed(NamedTuple):
 
 NOT_SERVED = (
     NotServed(
-        "Transactions",
-        "not all of it is served yet",
-        ("TxnOffsetCommit",),
-    ),
-    NotServed(
         "Authentication",
         "not served yet: there are only plaintext listeners",
         ("SaslHandshake", "SaslAuthenticate", "DescribeUserScramCredentials", "AlterUserScramCredentials"),
