@@ -22,6 +22,7 @@ COMMANDS = {
     "produce": "send lines from stdin to a topic",
     "consume": "print the records of a topic",
     "groups": "list and describe consumer groups, show their lag, reset their offsets, delete them",
+    "transactions": "list and describe transactions, abort them, find those that hang",
     "configs": "describe and alter the configuration of topics and brokers",
     "verify": "check that a cluster keeps what it acknowledges: a load, a history, a verdict",
     "pipeline": "run Spark jobs on topics: archive, restore, mirror, roll up, tabulate, audit",

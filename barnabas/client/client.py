@@ -10,6 +10,7 @@ Rules:
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
 from typing import Any, TypeVar
 
 from barnabas.base.network import Address
@@ -24,6 +25,13 @@ RETRY_BACKOFF_MIN_S = 0.02
 RETRY_BACKOFF_MAX_S = 0.5
 
 
+class Coordinated(IntEnum):
+    """What has a coordinator, by the type of its key."""
+
+    GROUP = 0
+    TRANSACTIONAL_ID = 1
+
+
 class Client:
     """The connections to the nodes of one cluster, opened when they are first used."""
 
@@ -33,8 +41,8 @@ class Client:
         self._any: Connection | None = None
         self._nodes: dict[int, Connection] = {}
         self._addresses: dict[int, Address] = {}
-        self._coordinators: dict[str, int] = {}
-        """The node that coordinates each group that was asked for."""
+        self._coordinators: dict[tuple[Coordinated, str], int] = {}
+        """The node that coordinates each group or transactional id that was asked for."""
 
     def __enter__(self) -> "Client":
         return self
@@ -169,30 +177,32 @@ class Client:
 
     # ---- coordinators
 
-    def coordinator(self, group_id: str) -> int:
-        """Returns the node that coordinates a group. Waits for one that is just taking over."""
-        if group_id not in self._coordinators:
-            self._coordinators[group_id] = self.retry(lambda: self._find_coordinator(group_id), COORDINATOR_MOVED)
-        return self._coordinators[group_id]
+    def coordinator(self, key: str, what: Coordinated = Coordinated.GROUP) -> int:
+        """Returns the node that coordinates a group or a transactional id. Waits for one that is just taking over."""
+        if (what, key) not in self._coordinators:
+            found = self.retry(lambda: self._find_coordinator(key, what), COORDINATOR_MOVED)
+            self._coordinators[what, key] = found
+        return self._coordinators[what, key]
 
-    def _find_coordinator(self, group_id: str) -> int:
+    def _find_coordinator(self, key: str, what: Coordinated) -> int:
         from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
-        request = FindCoordinatorRequest(key=group_id, coordinator_keys=[group_id])
+        request = FindCoordinatorRequest(key=key, key_type=what, coordinator_keys=[key])
         response = self.request(request, FindCoordinatorResponse)
         found = response.coordinators[0] if response.coordinators else response  # several at once since version 4
-        check(found.error_code, found.error_message, f"group {group_id} has no coordinator")
+        name = what.name.lower().replace("_", " ")
+        check(found.error_code, found.error_message, f"{name} {key} has no coordinator")
         self._addresses[found.node_id] = Address(found.host, found.port)
         return found.node_id
 
-    def on_coordinator(self, group_id: str, ask: Callable[[Connection], T]) -> T:
-        """Asks the coordinator of a group. Looks for it again if it has moved or still loads its groups."""
+    def on_coordinator(self, key: str, ask: Callable[[Connection], T], what: Coordinated = Coordinated.GROUP) -> T:
+        """Asks the coordinator of a group or a transactional id. Looks for it again if it has moved or still loads."""
 
         def attempt() -> T:
             try:
-                return ask(self.node(self.coordinator(group_id)))
+                return ask(self.node(self.coordinator(key, what)))
             except (KafkaError, Unreachable):
-                self._coordinators.pop(group_id, None)
+                self._coordinators.pop((what, key), None)
                 raise
 
         return self.retry(attempt, COORDINATOR_MOVED)

@@ -53,6 +53,18 @@ def by_leader(partitions: Iterable[Partition]) -> dict[int, list[Partition]]:
     return groups
 
 
+def partitions_by_leader(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+    """Groups the partitions that have a leader by that leader."""
+    leaders: dict[int, list[TopicPartition]] = {}
+    wanted = set(partitions)
+    for name in sorted({partition.topic for partition in wanted} & set(cluster.topics)):
+        for partition in cluster.topics[name].partitions:
+            each = TopicPartition(name, partition.partition_index)
+            if each in wanted and partition.leader_id >= 0:
+                leaders.setdefault(partition.leader_id, []).append(each)
+    return leaders
+
+
 def cluster_of(response: MetadataResponse, brokers: dict[int, Address]) -> Cluster:
     topics: dict[str, Topic] = {}
     errors: dict[str, ErrorCode] = {}

@@ -13,9 +13,9 @@ Rules:
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from barnabas.client.admin import EARLIEST, LATEST
+from barnabas.client.admin import EARLIEST, LATEST, Isolation
 from barnabas.client.client import Client
-from barnabas.client.cluster import Cluster, Topic
+from barnabas.client.cluster import Topic, partitions_by_leader
 from barnabas.client.group_admin import Group, Member
 from barnabas.client.group_offsets import by_topic, committed_offsets
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
@@ -71,7 +71,13 @@ def partition_lags(client: Client, groups: Sequence[Group]) -> dict[str, list[Pa
 # ---- the ends of logs
 
 
-def log_offsets(client: Client, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+def log_offsets(
+    client: Client,
+    partitions: Iterable[TopicPartition],
+    timestamp: int,
+    *,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+) -> dict[TopicPartition, int]:
     """Returns the offsets at EARLIEST, LATEST or a timestamp. Leaves out partitions where there is none, or no
     leader."""
     found: dict[TopicPartition, int] = {}
@@ -80,26 +86,14 @@ def log_offsets(client: Client, partitions: Iterable[TopicPartition], timestamp:
         if not missing:
             break
         cluster = client.metadata({partition.topic for partition in missing})
-        for leader_id, theirs in _by_leader(cluster, missing).items():
-            found |= _list_offsets(client, leader_id, theirs, timestamp)
+        for leader_id, theirs in partitions_by_leader(cluster, missing).items():
+            found |= _list_offsets(client, leader_id, theirs, timestamp, isolation)
         missing = {each for each in missing if each not in found and each.topic in cluster.topics}
     return {partition: offset for partition, offset in found.items() if offset >= 0}
 
 
-def _by_leader(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-    """Groups the partitions that have a leader by that leader."""
-    leaders: dict[int, list[TopicPartition]] = {}
-    wanted = set(partitions)
-    for name in sorted({partition.topic for partition in wanted} & set(cluster.topics)):
-        for partition in cluster.topics[name].partitions:
-            each = TopicPartition(name, partition.partition_index)
-            if each in wanted and partition.leader_id >= 0:
-                leaders.setdefault(partition.leader_id, []).append(each)
-    return leaders
-
-
 def _list_offsets(
-    client: Client, leader_id: int, partitions: Iterable[TopicPartition], timestamp: int
+    client: Client, leader_id: int, partitions: Iterable[TopicPartition], timestamp: int, isolation: Isolation
 ) -> dict[TopicPartition, int]:
     from barnabas.protocol.messages.list_offsets import (
         ListOffsetsPartition,
@@ -115,7 +109,8 @@ def _list_offsets(
         )
         for topic, indexes in by_topic(partitions).items()
     ]
-    request = ListOffsetsRequest(replica_id=-1, topics=topics, timeout_ms=int(client.timeout_s * 1000))
+    timeout_ms = int(client.timeout_s * 1000)
+    request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=topics, timeout_ms=timeout_ms)
     return {
         TopicPartition(topic.name, answer.partition_index): answer.offset
         for topic in client.node(leader_id).request(request, ListOffsetsResponse).topics
@@ -138,7 +133,7 @@ def unread_ages(client: Client, lags: Iterable[PartitionLag], now_ms: int) -> di
     if not behind:
         return ages
     cluster = client.metadata({partition.topic for partition in behind})
-    for leader_id, partitions in _by_leader(cluster, behind).items():
+    for leader_id, partitions in partitions_by_leader(cluster, behind).items():
         for partition in partitions:
             timestamp = _oldest_unread(client, leader_id, cluster.topics[partition.topic], behind[partition], now_ms)
             ages[partition] = None if timestamp is None else max(0.0, (now_ms - timestamp) / 1000)

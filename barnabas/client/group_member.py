@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from barnabas.client.client import Client
 from barnabas.client.connection import Connection
 from barnabas.client.errors import Unreachable, check
-from barnabas.client.group_offsets import commit_offsets, committed_offsets
+from barnabas.client.group_offsets import commit_offsets, stable_offsets
 from barnabas.options import Failure
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -159,10 +159,11 @@ class GroupMember:
 
     # ---- staying
 
-    def committed(self) -> dict[int, int]:
+    def committed(self, partitions: Iterable[int]) -> dict[int, int]:
         """Returns the committed offsets of the group, by partition of the topic."""
-        offsets = committed_offsets(self.client, self.group_id, is_stable=True)
-        self._committed = {each.partition: offset for each, offset in offsets.items() if each.topic == self.topic}
+        wanted = [TopicPartition(self.topic, index) for index in partitions]
+        offsets = stable_offsets(self.client, self.group_id, wanted)
+        self._committed = {each.partition: offset for each, offset in offsets.items()}
         self.shown = {}
         return dict(self._committed)
 

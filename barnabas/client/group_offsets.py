@@ -3,7 +3,7 @@
 They are named by topic, not by topic id: a group may hold offsets of a topic that is gone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from barnabas.client.client import Client
@@ -18,32 +18,72 @@ LAST_VERSION_WITH_NAMES = 9
 """The last versions of OffsetFetch and OffsetCommit that name topics."""
 
 
-def committed_offsets(client: Client, group_id: str, *, is_stable: bool = False) -> dict[TopicPartition, int]:
-    """Returns all that the group has committed, by topic and partition. `is_stable` waits for the outcome of
-    transactions that have committed offsets, as consumers do."""
+def committed_offsets(client: Client, group_id: str) -> dict[TopicPartition, int]:
+    """Returns all that the group has committed, by topic and partition."""
+    return client.on_coordinator(group_id, lambda connection: _known(group_id, _fetch(connection, group_id)))
+
+
+def stable_offsets(client: Client, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """Returns what the group has committed of these partitions. Waits for the outcome of transactions that have
+    committed offsets, as consumers do."""
+    named = by_topic(partitions)
+    if not named:
+        return {}
+
+    def ask(connection: Connection) -> dict[TopicPartition, int]:
+        return _known(group_id, _fetch(connection, group_id, named))
+
+    return client.retry(lambda: client.on_coordinator(group_id, ask), frozenset({ErrorCode.UNSTABLE_OFFSET_COMMIT}))
+
+
+def unstable_offsets(client: Client, group_id: str, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
+    """Returns the partitions whose offset depends on the outcome of a transaction. Brokers before Kafka 2.5 do not
+    tell."""
+    named = by_topic(partitions)
+    if not named:
+        return set()
+    fetched = client.on_coordinator(group_id, lambda connection: _fetch(connection, group_id, named))
+    return {partition for partition, (_, code) in fetched.items() if code == ErrorCode.UNSTABLE_OFFSET_COMMIT}
+
+
+def _fetch(
+    connection: Connection, group_id: str, named: Mapping[str, Sequence[int]] | None = None
+) -> dict[TopicPartition, tuple[int, int]]:
+    """Returns offsets and error codes: of everything that is committed or, if partitions are named, of these as far as
+    they are stable."""
     from barnabas.protocol.messages.offset_fetch import (
         OffsetFetchRequest,
         OffsetFetchRequestGroup,
+        OffsetFetchRequestTopic,
+        OffsetFetchRequestTopics,
         OffsetFetchResponse,
     )
 
-    wanted = OffsetFetchRequestGroup(group_id=group_id, topics=None)
-    request = OffsetFetchRequest(group_id=group_id, topics=None, groups=[wanted], require_stable=is_stable)
+    one = many = None
+    if named is not None:
+        one = [OffsetFetchRequestTopic(name=name, partition_indexes=indexes) for name, indexes in named.items()]
+        many = [OffsetFetchRequestTopics(name=name, partition_indexes=indexes) for name, indexes in named.items()]
+    request = OffsetFetchRequest(
+        group_id=group_id,
+        topics=one,
+        groups=[OffsetFetchRequestGroup(group_id=group_id, topics=many)],
+        require_stable=named is not None,
+    )
+    response = _by_names(connection, request, OffsetFetchResponse)
+    found = response.groups[0] if response.groups else response  # several groups at once since version 8
+    check(found.error_code, None, f"the offsets of group {group_id} cannot be read")
+    return {
+        TopicPartition(topic.name, partition.partition_index): (partition.committed_offset, partition.error_code)
+        for topic in found.topics
+        for partition in topic.partitions
+    }
 
-    def ask(connection: Connection) -> dict[TopicPartition, int]:
-        response = _by_names(connection, request, OffsetFetchResponse)
-        found = response.groups[0] if response.groups else response  # several groups at once since version 8
-        check(found.error_code, None, f"the offsets of group {group_id} cannot be read")
-        offsets = {}
-        for topic in found.topics:
-            for partition in topic.partitions:
-                about = f"the offset of group {group_id} in {topic.name}-{partition.partition_index}"
-                check(partition.error_code, None, about)
-                offsets[TopicPartition(topic.name, partition.partition_index)] = partition.committed_offset
-        return {partition: offset for partition, offset in sorted(offsets.items()) if offset >= 0}
 
-    unstable = frozenset({ErrorCode.UNSTABLE_OFFSET_COMMIT})
-    return client.retry(lambda: client.on_coordinator(group_id, ask), unstable)
+def _known(group_id: str, fetched: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, int]:
+    """Returns the offsets that there are, in order. Raises the first error."""
+    for partition, (_, code) in fetched.items():
+        check(code, None, f"the offset of group {group_id} in {partition}")
+    return {partition: offset for partition, (offset, _) in sorted(fetched.items()) if offset >= 0}
 
 
 def commit_offsets(

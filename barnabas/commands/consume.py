@@ -145,7 +145,7 @@ def _print_as_member(client: Client, topic: Topic, arguments: Arguments, show: F
     with connect(arguments) as its_own, GroupMember(its_own, arguments.group, topic.name) as member:
         while not is_done:
             partitions = member.join()
-            consumer = _consumer(client, topic, arguments, partitions, member.committed())
+            consumer = _consumer(client, topic, arguments, partitions, member.committed(partitions))
             try:
                 left, is_done = _print_while_member(consumer, member, show, left)
             finally:

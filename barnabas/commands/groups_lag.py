@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from barnabas.client.client import Client
+from barnabas.client.group_admin import Group
 from barnabas.client.group_lag import PartitionLag, partition_lags, unread_ages
+from barnabas.client.group_waits import Blamed, Wait, Waits, group_waits
 from barnabas.commands.cluster_options import connect
 from barnabas.commands.group_choice import require_choice, wanted_groups
 from barnabas.commands.watching import View, show
@@ -18,10 +20,11 @@ class GroupLag:
     """The lag of one group at one time."""
 
     def __init__(
-        self, group_id: str, state: str, lags: list[PartitionLag], ages: dict[TopicPartition, float | None]
+        self, group: Group, lags: list[PartitionLag], ages: dict[TopicPartition, float | None], waits: Waits
     ) -> None:
-        self.group_id = group_id
-        self.state = state
+        self.group_id = group.group_id
+        self.state = group.state
+        self.waits = waits
         self.lags = lags
         self.ages = ages
 
@@ -56,9 +59,10 @@ def lag(arguments: Arguments) -> int:
 def _look(client: Client, arguments: Arguments) -> list[GroupLag]:
     groups = wanted_groups(client, arguments)
     lags = partition_lags(client, groups)
+    waits = group_waits(client, lags)
     now_ms = time.time_ns() // 1_000_000
     return [
-        GroupLag(group.group_id, group.state, theirs, unread_ages(client, theirs, now_ms))
+        GroupLag(group, theirs, unread_ages(client, theirs, now_ms), waits[group.group_id])
         for group in groups
         for theirs in [lags[group.group_id]]
     ]
@@ -94,6 +98,25 @@ def _group_lines(group: GroupLag) -> Iterator[str]:
     for each in group.lags:
         if each.is_beyond_the_end:
             yield f"{each.partition}: the committed offset is beyond the end of the log: was the topic created again?"
+    for partition, wait in group.waits.items():
+        yield from _wait_lines(partition, wait)
+
+
+def _wait_lines(partition: TopicPartition, wait: Wait) -> Iterator[str]:
+    if wait.is_unstable:
+        whose = " or ".join(map(_name, wait.unstable_by)) or "an open transaction"
+        yield f"{partition}: consumers that ask for the committed offset wait for the end of {whose}"
+    if wait.last_stable_offset is not None:
+        until = f"until the end of {_name(wait.stopped_by)}"
+        yield f"{partition}: consumers of committed records stop at offset {wait.last_stable_offset} {until}"
+
+
+def _name(blamed: Blamed | None) -> str:
+    if blamed is None:
+        return "an open transaction"
+    age = human_duration(max(0.0, time.time() - blamed.last_timestamp_ms / 1000))
+    of = f"of {blamed.transactional_id}" if blamed.transactional_id is not None else "that no coordinator knows"
+    return f"the transaction {of} (producer id {blamed.producer_id}, last write {age} ago)"
 
 
 def _or_unknown(each: PartitionLag, value: object) -> object:
@@ -136,7 +159,17 @@ def _as_json(group: GroupLag) -> dict[str, Any]:
                 "lag": each.lag,
                 "lag_seconds": group.ages[each.partition],
                 "client_id": each.member and each.member.client_id,
+                "waits_for": _wait_json(group.waits.get(each.partition)),
             }
             for each in group.lags
         ],
+    }
+
+
+def _wait_json(wait: Wait | None) -> dict[str, Any] | None:
+    if wait is None:
+        return None
+    return wait._asdict() | {
+        "stopped_by": wait.stopped_by and wait.stopped_by._asdict(),
+        "unstable_by": [blamed._asdict() for blamed in wait.unstable_by],
     }

@@ -1,58 +1,16 @@
 """`barnabas consume --isolation`, on a log with aborted, committed and open transactions."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from barnabas.__main__ import main
 from barnabas.client.aborted import AbortedTransactions
-from barnabas.protocol.batch_builder import build_batch, build_end_transaction_marker
 from barnabas.protocol.batch_header import iter_batches
-from barnabas.protocol.records import ControlType, NewRecord
-from barnabas.storage.metadata_files import CLEAN_SHUTDOWN_FILE
-from barnabas.testing import Broker
+from barnabas.protocol.records import ControlType
+from tests.barnabas.transactions.written import Written, broker_on
 
 A, B, C = 7, 8, 9
-
-
-class Written:
-    """The bytes of a log, batch by batch."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-        self.offset = 0
-        self._sequences: dict[int, int] = {}
-
-    def records(self, producer_id: int | None, *values: bytes) -> "Written":
-        records = [NewRecord(None, value, (), 1_700_000_000_000) for value in values]
-        if producer_id is None:
-            self.data += build_batch(records, base_offset=self.offset)
-        else:
-            sequence = self._sequences.get(producer_id, 0)
-            self._sequences[producer_id] = sequence + len(values)
-            self.data += build_batch(
-                records,
-                base_offset=self.offset,
-                producer_id=producer_id,
-                producer_epoch=0,
-                base_sequence=sequence,
-                transactional=True,
-            )
-        self.offset += len(values)
-        return self
-
-    def marker(self, control_type: ControlType, producer_id: int) -> "Written":
-        self.data += build_end_transaction_marker(
-            control_type,
-            coordinator_epoch=0,
-            producer_id=producer_id,
-            producer_epoch=0,
-            timestamp=1_700_000_000_000,
-            base_offset=self.offset,
-        )
-        self.offset += 1
-        return self
 
 
 def written() -> Written:
@@ -75,12 +33,7 @@ def written() -> Written:
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    data_dir = tmp_path_factory.mktemp("data")
-    with Broker({"orders": 1}, data_dir=str(data_dir)):
-        pass
-    (data_dir / "orders-0" / f"{0:020}.log").write_bytes(written().data)
-    Path(data_dir, CLEAN_SHUTDOWN_FILE).unlink()
-    with Broker(data_dir=str(data_dir)) as broker:
+    with broker_on(written(), tmp_path_factory.mktemp("data")) as broker:
         yield broker.bootstrap_servers
 
 
