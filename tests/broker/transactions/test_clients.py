@@ -115,6 +115,42 @@ def test_a_transaction_outlives_a_restart_of_its_broker(client: str, is_killed: 
         assert sorted(committed(cluster.bootstrap_servers)) == values("after") + values("before")
 
 
+def test_a_transaction_outlives_the_death_of_a_leader(three: Cluster, client: str) -> None:
+    writer = writer_of(three, client)
+    writer.begin()
+    write(writer, values("before"))
+    writer.flush()
+    leaders = {three.leader(TOPIC, partition) for partition in range(PARTITIONS)}
+    (leader, *_) = [three[leader] for leader in leaders if leader and leader != coordinator_of(three)]
+    leader.kill()
+    write(writer, values("after"))
+    writer.commit()
+    leader.start()
+    writer.close()
+    assert sorted(committed(three.bootstrap_servers)) == values("after") + values("before")
+
+
+def test_a_transaction_outlives_the_death_of_its_coordinator(three: Cluster) -> None:
+    """Without kafka-python: when it has found the next coordinator it may forget to ask it."""
+    writer = Confluent(three.bootstrap_servers, "mover")
+    writer.begin()
+    write(writer, values("before"))
+    writer.flush()
+    coordinator = three[coordinator_of(three)]
+    coordinator.kill()
+    write(writer, values("after"))
+    writer.commit()
+    coordinator.start()
+    writer.close()
+    assert sorted(committed(three.bootstrap_servers)) == values("after") + values("before")
+
+
+def coordinator_of(cluster: Cluster) -> int:
+    leader = cluster.leader(TRANSACTION_STATE_TOPIC, java_hash("mover") % STATE_PARTITIONS)
+    assert leader is not None
+    return leader
+
+
 @pytest.mark.parametrize("is_committed", [True, False], ids=["committed", "aborted"])
 def test_a_transaction_outlives_moves_of_its_leaders(three: Cluster, client: str, is_committed: bool) -> None:
     writer = writer_of(three, client)
