@@ -103,6 +103,10 @@ class Coordinators:
             self._groups.stop()
         if self._transactions is not None:
             self._transactions.stop()
+        self.close()
+
+    def close(self) -> None:
+        """Gives up connections to other brokers; a second call does nothing."""
         if self._traffic is not None:
             self._traffic.close()
 

@@ -123,7 +123,7 @@ class BrokerServer:
         if self._auto_join is not None:
             self._auto_join.close()
         self._attempt(self.node.lifecycle.close, self._to_controller.close, self._quorum.close)
-        self._attempt(self.node.stop_watching, self._metadata_quorum.peers.close)
+        self._attempt(self.node.stop_watching, self.node.coordinators.close, self._metadata_quorum.peers.close)
 
     def _hand_over(self, deadline_ms: int) -> None:
         """Waits a moment until the voters know that this controller has resigned: then they need not find out."""

@@ -70,6 +70,7 @@ class TransactionVerifier:
         self._brokers = brokers
         self._coordinator = coordinator
         self._remote: RemoteCoordinators | None = None
+        self._is_closed = False
 
     def verify(
         self,
@@ -84,7 +85,7 @@ class TransactionVerifier:
         added to it. It does not fail."""
         leader = self._coordinator_of(transactional_id)
         asked = (transactional_id, producer_id, producer_epoch, partitions)
-        if leader == NO_LEADER:
+        if leader == NO_LEADER or self._is_closed:
             answer = resolved(dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE))
         elif leader == self._brokers.node_id:
             answer = self._ask_here(*asked, client_version=client_version)
@@ -96,6 +97,7 @@ class TransactionVerifier:
 
     def close(self) -> None:
         """Answers what waits with an error after which the client asks another broker, or later."""
+        self._is_closed = True
         if self._remote is not None:
             self._remote.close()
 

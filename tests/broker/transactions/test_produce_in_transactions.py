@@ -155,7 +155,7 @@ def test_without_acknowledgement_nothing_is_answered_and_a_refusal_ends_the_conn
     place.leader._expected.pop()
     assert place.produce(producer, 3) == (E.NONE, place.start + 3)
     assert end(place.coordinator, place.name, producer, committed=False).error_code == E.NONE
-    place.leader.send(place.request(producer, acks=0), 12)
+    place.leader.send(place.request(Sent(987_654, 0), acks=0), 12)
     with pytest.raises(CutOff):
         place.leader.receive()
 
