@@ -184,6 +184,7 @@ class TransactionCoordinator:
                 new_producer_id=self._producer_ids.take,
                 coordinator_epoch=lambda: partition.leader_epoch,
                 send_markers=lambda markers: self._flushed_first.send(markers, partition),
+                markers_left=self._markers.left,
                 forget_markers=self._markers.forget,
                 first_epoch=self._configuration.current.barnabas_transaction_first_producer_epoch,
             )

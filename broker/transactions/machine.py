@@ -41,6 +41,8 @@ class TransactionContext(NamedTuple):
     coordinator_epoch: Callable[[], int]
     """Returns the epoch in which this broker leads the partition."""
     send_markers: Callable[[TransactionMarkers], Promise[None]]
+    markers_left: Callable[[str], frozenset[TopicPartition] | None]
+    """Returns the partitions that wait for their marker, if markers are being sent."""
     forget_markers: Callable[[frozenset[str]], None]
     first_epoch: int
     """The epoch in which new transactional ids begin."""
@@ -115,10 +117,12 @@ class TransactionShard:
         return Decision([_record(after)], after.completed(now_ms).producer, on_committed=self._finisher(after))
 
     def describe(self, transactional_id: str) -> Transaction:
+        """Returns the transaction; once it is decided, with those of its partitions only that wait for their marker."""
         transaction = self._transactions.get(transactional_id)
         if transaction is None:
             raise TransactionalIdNotFound(f"there is no transactional id {transactional_id}")
-        return transaction
+        left = self._context.markers_left(transactional_id) if transaction.is_ending else None
+        return transaction if left is None else transaction._replace(partitions=left)
 
     def transactions(self) -> list[Transaction]:
         return list(self._transactions.values())

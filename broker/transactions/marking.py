@@ -27,6 +27,10 @@ class MarkerSender(Protocol):
         TransactionCoordinatorFenced or InvalidProducerEpoch where a newer coordinator is at work."""
         ...
 
+    def left(self, transactional_id: str) -> frozenset[TopicPartition] | None:
+        """Returns the partitions without a marker so far; None if markers of this id are not being sent."""
+        ...
+
     def forget(self, transactional_ids: frozenset[str]) -> None:
         """Sends no more markers of these: another broker coordinates them now. Their promises are never kept."""
         ...

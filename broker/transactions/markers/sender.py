@@ -95,6 +95,10 @@ class MarkerSender:
             self._dispatch(sending, partition)
         return sending.promise
 
+    def left(self, transactional_id: str) -> frozenset[TopicPartition] | None:
+        sending = self._sendings.get(transactional_id)
+        return None if sending is None else frozenset(sending.left)
+
     def forget(self, transactional_ids: Iterable[str]) -> None:
         for transactional_id in transactional_ids:
             if (sending := self._sendings.pop(transactional_id, None)) is not None:

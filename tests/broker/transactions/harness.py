@@ -28,6 +28,7 @@ class Markers:
         self.is_done_at_once = True
         self.sent: list[TransactionMarkers] = []
         self.under_way: list[Promise[None]] = []
+        self.unmarked: dict[str, frozenset[TopicPartition]] = {}
         self.forgotten: set[str] = set()
 
     def send(self, markers: TransactionMarkers) -> Promise[None]:
@@ -46,6 +47,9 @@ class Markers:
                 promise.resolve(None)
             else:
                 promise.fail(error)
+
+    def left(self, transactional_id: str) -> frozenset[TopicPartition] | None:
+        return self.unmarked.get(transactional_id)
 
     def forget(self, transactional_ids: frozenset[str]) -> None:
         self.forgotten |= transactional_ids
@@ -91,6 +95,7 @@ class TransactionHarness:
                 new_producer_id=self._new_producer_id,
                 coordinator_epoch=lambda: partition.leader_epoch,
                 send_markers=self.markers.send,
+                markers_left=self.markers.left,
                 forget_markers=self.markers.forget,
                 first_epoch=self._first_epoch,
             )

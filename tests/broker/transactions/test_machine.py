@@ -83,6 +83,19 @@ def test_while_markers_travel_the_id_takes_nothing(kit: TransactionHarness) -> N
     assert kit.add(following, ORDERS).done
 
 
+def test_a_decided_transaction_is_described_with_the_partitions_that_wait_for_their_marker(
+    kit: TransactionHarness,
+) -> None:
+    producer = open_transaction(kit)
+    kit.markers.is_done_at_once = False
+    kit.end(producer)
+    assert kit.now().partitions == {ORDERS, PAYMENTS}
+    kit.markers.unmarked["tx"] = frozenset({PAYMENTS})
+    assert kit.now().partitions == {PAYMENTS}
+    kit.markers.finish()
+    assert kit.now().partitions == frozenset()
+
+
 def test_an_abort_of_nothing_sends_no_markers(kit: TransactionHarness) -> None:
     producer = kit.init()
     assert kit.end(producer, is_commit=False).value == (producer.producer_id, 1)

@@ -100,6 +100,16 @@ def test_what_is_led_here_is_written_in_the_same_turn() -> None:
     assert scene.here.markers == [("bills", marker), ("orders", marker)]
 
 
+def test_partitions_are_left_until_they_have_their_marker() -> None:
+    scene = Scene(orders=THEM, bills=US)
+    assert scene.sender.left("mover") is None
+    sent = scene.send("mover", "orders", "bills")
+    assert scene.sender.left("mover") == frozenset({TopicPartition("orders", 0)})
+    answer(scene.them.next())
+    scene.settle(sent)
+    assert scene.sender.left("mover") is None
+
+
 def test_the_markers_of_many_transactions_travel_in_one_request() -> None:
     scene = Scene(orders=THEM, bills=THEM)
     one, other = scene.send("one", "orders", "bills"), scene.send("other", "orders", producer_id=8)
