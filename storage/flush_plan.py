@@ -137,14 +137,19 @@ class FlushPlan:
             self._files.sync_dir(self.directory.rpartition("/")[0])
 
     def rename_deleted(self) -> None:
-        for number, paths in enumerate(self.deleted):
-            if number:
-                self._files.sync_dir(self.directory)
-            for path in paths:
-                try:
-                    self._files.rename(path, path + DELETED_SUFFIX)
-                except FileNotFoundError:
-                    pass  # not every segment has every file
+        """Renames the files of deleted segments: first the log, durably. A segment that a power cut brings back must
+        have its other files; without its transaction index, aborted records would seem committed."""
+        for log_path, *others in self.deleted:
+            self._rename_deleted(log_path)
+            self._files.sync_dir(self.directory)
+            for path in others:
+                self._rename_deleted(path)
+
+    def _rename_deleted(self, path: str) -> None:
+        try:
+            self._files.rename(path, path + DELETED_SUFFIX)
+        except FileNotFoundError:
+            pass  # not every segment has every file
 
 
 def run_each(plans: Iterable[FlushPlan]) -> dict[FlushPlan, OSError]:

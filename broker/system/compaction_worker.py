@@ -19,6 +19,7 @@ from barnabas.protocol.errors import CorruptMessage, ProtocolError
 from barnabas.storage.compaction.compaction import Compaction
 from barnabas.storage.compaction.job import CompactionJob, SegmentToClean
 from barnabas.storage.log_config import DOUBLE_MAX
+from barnabas.storage.segments.transaction_index import AbortedTransaction
 
 _NICENESS = 5
 _THROTTLE_AFTER_S = 0.05
@@ -64,6 +65,7 @@ def encode_job(job: CompactionJob) -> bytes:
 def decode_job(line: str) -> CompactionJob:
     fields = json.loads(line)
     fields["segments"] = tuple(SegmentToClean(*each) for each in fields["segments"])
+    fields["aborted"] = tuple(AbortedTransaction(*each) for each in fields["aborted"])
     fields["producers"] = {producer_id: (offset, epoch) for producer_id, offset, epoch in fields["producers"]}
     return CompactionJob(**fields)
 

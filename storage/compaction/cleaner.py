@@ -260,6 +260,7 @@ def job_of(log: Log, found: "Cleanable", config: LogManagerConfig, now_ms: int) 
         log.config.segment_bytes,
         log.config.segment_index_bytes,
         log.config.index_interval_bytes,
+        tuple(log.aborted.between(found.segments[0].base_offset, found.end_offset)) if found.segments else (),
         {
             producer_id: (entry.batches[-1].last_offset if entry.batches else -1, entry.producer_epoch)
             for producer_id, entry in log.active_producers()

@@ -26,7 +26,6 @@ from barnabas.storage.compaction.job import CleanedSegment, CompactionJob, Compa
 from barnabas.storage.compaction.key_map import KeyMap
 from barnabas.storage.segments.batches import scan_batches
 from barnabas.storage.segments.segment import LOG_SUFFIX, RELATIVE_OFFSET_MAX, file_name
-from barnabas.storage.segments.transaction_index import read_aborted
 
 DECOMPRESSED_BYTES_MAX = 256 << 20
 
@@ -48,7 +47,7 @@ class Compaction:
         after what it deleted."""
         self._build_map()
         end_offset = self._map.latest_offset + 1
-        transactions = CleanedTransactions(read_aborted(self._files, self._job.directory))
+        transactions = CleanedTransactions(self._job.aborted)
         for group in self._groups([each for each in self._job.segments if each.base_offset < end_offset]):
             yield self._clean(group, transactions)
 
@@ -71,8 +70,7 @@ class Compaction:
 
     def _build_map(self) -> None:
         job = self._job
-        aborted = read_aborted(self._files, job.directory)
-        transactions = CleanedTransactions(each for each in aborted if each.last_offset >= job.first_dirty_offset)
+        transactions = CleanedTransactions(each for each in job.aborted if each.last_offset >= job.first_dirty_offset)
         for slot, segment in enumerate(job.segments):
             next_base = job.segments[slot + 1].base_offset if slot + 1 < len(job.segments) else job.end_offset
             if next_base > job.first_dirty_offset:

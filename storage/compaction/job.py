@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from barnabas.storage.segments.transaction_index import AbortedTransaction
+
 
 class SegmentToClean(NamedTuple):
     base_offset: int
@@ -22,6 +24,8 @@ class CompactionJob(NamedTuple):
     segment_bytes: int
     segment_index_bytes: int
     index_interval_bytes: int
+    aborted: tuple[AbortedTransaction, ...]
+    """Those that reach into the segments."""
     producers: dict[int, tuple[int, int]]
     """The offset of the last record of each active producer, -1 if it is unknown, and its epoch."""
     map_bytes: int

@@ -236,13 +236,15 @@ class LogLoader:
         return end_offset, segment.size == size or end_offset == limit
 
     def _replace_aborted(self, segment: Segment, rows: list[AbortedTransaction]) -> None:
-        """Replaces the rows by what the batches say: compaction, which removes aborted ones, has not been here."""
-        if rows != self._aborted.of_segment(segment.base_offset):
-            path = f"{self._path}/{file_name(segment.base_offset, TXN_INDEX_SUFFIX)}"
-            self._aborted.replace(segment.base_offset, rows)
+        """Replaces the rows by what the batches say: compaction, which removes aborted ones, has not been here. The
+        file is compared byte by byte: what a power cut has left of it need not be rows."""
+        self._aborted.replace(segment.base_offset, rows)
+        path = f"{self._path}/{file_name(segment.base_offset, TXN_INDEX_SUFFIX)}"
+        data = encode_aborted(rows)
+        if data != (self._files.read_bytes(path) if self._files.exists(path) else b""):
             self._files.remove(path)
             if rows:
-                write_file(self._files, path, encode_aborted(rows), sync=True)
+                write_file(self._files, path, data, sync=True)
             self._removed_any = True
 
     def _cut(self, segment: Segment, size: int, end_offset: int, why: str) -> None:

@@ -1,9 +1,8 @@
 """`.txnindex`: the aborted transactions of a segment, for readers of committed records and for compaction.
 
 A row is (version 0, producer id, first offset, last offset, last stable offset) and lies with the segment in which the
-transaction ended. All rows of a log are in memory: few transactions are aborted. A row reaches its file when the marker
-is appended; the file is written again, and synced, when the segment is sealed, and after a crash it is rebuilt from the
-batches of every segment that recovery walks over.
+transaction ended. All rows of a log are in memory: few transactions are aborted. They reach the file when the segment
+is sealed, like the other indexes; after a crash they are found again in every segment that recovery walks over.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -11,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from barnabas.base.files import Files
 from barnabas.storage.segments.segment import TXN_INDEX_SUFFIX, Segment, file_name
 
 _ROW = Struct(">hqqqq")
@@ -34,18 +32,6 @@ def encode_aborted(rows: Iterable[AbortedTransaction]) -> bytes:
     return b"".join(
         _ROW.pack(_VERSION, row.producer_id, row.first_offset, row.last_offset, row.last_stable_offset) for row in rows
     )
-
-
-def read_aborted(files: Files, directory: str) -> list[AbortedTransaction]:
-    """Returns the rows of all segments."""
-    rows: list[AbortedTransaction] = []
-    for name in files.listdir(directory):
-        if name.endswith(TXN_INDEX_SUFFIX):
-            try:
-                rows += decode_aborted(files.read_bytes(f"{directory}/{name}"))
-            except FileNotFoundError:
-                pass  # retention has just deleted the segment: what it held ends before those that are left
-    return rows
 
 
 class AbortedTransactions:

@@ -3,8 +3,6 @@
 from typing import TYPE_CHECKING
 
 from barnabas.storage.producer_state import CompletedTransaction
-from barnabas.storage.segments.segment import TXN_INDEX_SUFFIX, file_name
-from barnabas.storage.segments.transaction_index import encode_aborted
 from barnabas.storage.transactions.guards import VerificationGuard
 from barnabas.storage.transactions.marker import TransactionMarker
 
@@ -41,15 +39,7 @@ class LogTransactions:
         self._log.producers.check_marker(marker)
 
     def ended(self, transaction: CompletedTransaction) -> None:
-        """Notes the row of an aborted transaction, in memory and in its file. If the disk refuses it, it is written
-        when the segment is sealed."""
-        if not transaction.is_aborted:
-            return
-        log = self._log
-        row, base_offset = log.producers.aborted_row(transaction), log.segments.active.base_offset
-        log.aborted.add(base_offset, row)
-        try:
-            path = f"{log.path}/{file_name(base_offset, TXN_INDEX_SUFFIX)}"
-            log.log_dir.files.open(path, create=True).writev([encode_aborted([row])])
-        except OSError as error:
-            log.append_failed(error)
+        """Notes the row of an aborted transaction."""
+        if transaction.is_aborted:
+            log = self._log
+            log.aborted.add(log.segments.active.base_offset, log.producers.aborted_row(transaction))

@@ -13,22 +13,27 @@ import pytest
 from barnabas.protocol.batch_builder import build_batch
 from barnabas.protocol.batch_header import iter_batches
 from barnabas.protocol.errors import OffsetOutOfRange
-from barnabas.protocol.records import NewRecord, Record, iter_records
+from barnabas.protocol.records import ControlType, NewRecord, Record, iter_records
 from barnabas.protocol.types import TopicPartition
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_manager import LogManager
 from barnabas.storage.log_manager_config import LogManagerConfig, LogManagerLimits
+from barnabas.storage.transactions.marker import TransactionMarker
 from tests.simulation.files import Crash
 from tests.simulation.seeds import run_seeds
 from tests.simulation.test_crash import indexes_fit
 from tests.simulation.world import World
+from tests.storage.logs import end_transaction, verified
+from tests.storage.transactions.committed import Transactions, Written, read_committed
 
 CRASHES = int(os.environ.get("CRASHES", "3000"))
 CRASHES_PER_RUN = 20
 SHARDS = 6
 TOPIC_ID = bytes(range(16))
 LOG = TopicPartition("t", 0)
+IDEMPOTENT = (1, 2)
+TRANSACTIONAL = (3, 4)
 KEYS = [b"%d" % number for number in range(6)]
 
 
@@ -44,8 +49,28 @@ class Model:
         """Offsets that a finished compaction removed: they do not come back."""
         self.last_batches: dict[int, tuple[int, bytes]] = {}
         """Of each producer where its last batch begins, and its bytes."""
+        self.history: list[Written] = []
+        self.decisions: dict[int, ControlType] = {}
+        """How each transaction ends, by its first offset: whoever decides that remembers it, even if a power cut takes
+        the marker."""
+
+    @property
+    def transactions(self) -> Transactions:
+        return Transactions(self.history)
+
+    @property
+    def decided(self) -> Transactions:
+        """The transactions as they will have ended when every marker that was lost is written again."""
+        lost = [
+            Written(self.end, self.end, producer_id, self.decisions[batches[0].base_offset])
+            for producer_id, batches in self.transactions.open.items()
+            if batches[0].base_offset in self.decisions
+        ]
+        return Transactions(self.history + lost)
 
     def cut(self, end: int) -> None:
+        self.history = [batch for batch in self.history if batch.next_offset <= end]
+        self.decisions = {first: ends for first, ends in self.decisions.items() if first < end}
         self.records = {offset: record for offset, record in self.records.items() if offset < end}
         self.last_batches = {key: last for key, last in self.last_batches.items() if last[0] < end}
         self.gone = {offset for offset in self.gone if offset < end}
@@ -62,7 +87,8 @@ class Run:
         self.machine = world.machine("broker")
         self.files = self.machine.files
         self.model = Model()
-        self.sequences: dict[int, int] = {1: 0, 2: 0}
+        self.sequences = dict.fromkeys((*IDEMPOTENT, *TRANSACTIONAL), 0)
+        self.epochs = dict.fromkeys(self.sequences, 0)
         self.config = LogConfig(
             cleanup_policy=("compact",),
             internal_segment_bytes=random.choice((300, 700, 2_000)),
@@ -104,7 +130,19 @@ class Run:
     def live(self, log: Log) -> None:
         if self.random.random() < 0.8:
             self.files.crash_after(self.random.randrange(150))
-        operations = (self.append, self.append, self.work, self.work, self.work, self.wait, self.read, self.prune)
+        self.end_what_is_decided(log)
+        operations = (
+            self.append,
+            self.append,
+            self.append,
+            self.end,
+            self.work,
+            self.work,
+            self.work,
+            self.wait,
+            self.read,
+            self.prune,
+        )
         for _ in range(self.random.randrange(80)):
             self.random.choice(operations)(log)
             self.scheduler.run_for(self.random.choice((0, 0.2)))
@@ -121,14 +159,14 @@ class Run:
             )
             for _ in range(self.random.randint(1, 4))
         ]
-        producer_id = self.random.choice((-1, 1, 2))
-        is_idempotent = producer_id > 0
+        producer_id = self.random.choice((-1, *IDEMPOTENT, *TRANSACTIONAL))
         data = build_batch(
             records,
             compression=self.random.choice((0, 0, 1)),
             producer_id=producer_id,
-            producer_epoch=0 if is_idempotent else -1,
-            base_sequence=self.sequences[producer_id] if is_idempotent else -1,
+            producer_epoch=self.epochs.get(producer_id, -1),
+            base_sequence=self.sequences.get(producer_id, -1),
+            transactional=producer_id in TRANSACTIONAL,
         )
         sent = bytes(data)
         for number, (key, value, _, timestamp) in enumerate(records):
@@ -136,11 +174,39 @@ class Run:
             model.appended_ms[base_offset + number] = self.now_ms
         if producer_id > 0:
             model.last_batches[producer_id] = (base_offset, sent)
-        log.append(memoryview(data), leader_epoch=0, now_ms=self.now_ms)
+        in_transaction = producer_id if producer_id in TRANSACTIONAL else -1
+        model.history.append(Written(base_offset, base_offset + len(records), in_transaction))
+        log.append(memoryview(data), leader_epoch=0, now_ms=self.now_ms, guard=verified(log, data))
         log.advance_high_watermark(log.log_end_offset)
         if producer_id > 0:
             self.sequences[producer_id] += len(records)
         model.end = log.log_end_offset
+
+    def end(self, log: Log) -> None:
+        transactions = self.model.transactions.open
+        producer_id = self.random.choice(TRANSACTIONAL)
+        if producer_id in transactions:
+            is_aborted = self.random.random() < 0.5
+            first_offset = transactions[producer_id][0].base_offset
+            self.model.decisions[first_offset] = ControlType.ABORT if is_aborted else ControlType.COMMIT
+            self.end_what_is_decided(log)
+
+    def end_what_is_decided(self, log: Log) -> None:
+        model = self.model
+        for producer_id, batches in model.transactions.open.items():
+            ends = model.decisions.get(batches[0].base_offset)
+            if ends is None:
+                continue
+            is_v2, offset = self.random.random() < 0.5, log.log_end_offset
+            epoch = self.epochs[producer_id] + is_v2
+            marker = TransactionMarker(producer_id, epoch, 0, ends is ControlType.COMMIT, 2 if is_v2 else 1)
+            model.history.append(Written(offset, offset + 1, producer_id, ends))
+            if is_v2:
+                model.last_batches.pop(producer_id, None)
+                self.epochs[producer_id], self.sequences[producer_id] = epoch, 0
+            end_transaction(log, marker, now_ms=self.now_ms)
+            log.advance_high_watermark(log.log_end_offset)
+            model.end = log.log_end_offset
 
     def work(self, log: Log) -> None:
         self.scheduler.run_for(self.random.choice((1, 5, 20)))
@@ -180,35 +246,68 @@ class Run:
         model = self.model
         must_have = model.durable if power_cut else model.end
         assert log.log_end_offset >= must_have, f"the log ends at {log.log_end_offset}, {must_have} was promised"
-        assert log.log_end_offset <= max(model.records, default=-1) + 1, "the log ends behind what was appended"
+        appended = model.history[-1].next_offset if model.history else 0
+        assert log.log_end_offset <= appended, "the log ends behind what was appended"
         model.cut(log.log_end_offset)
         if power_cut:
             model.durable = log.log_end_offset
-        self.check(log)
+        self.check(log, read_all(log))
+        self.check_what_is_committed(log)
         indexes_fit(log)
         self.check_producers(log)
         names = self.files.listdir(log.path)
         assert not [name for name in names if name.endswith((".cleaned", ".swap", ".deleted"))], names
         return log
 
-    def check(self, log: Log) -> None:
+    def check(self, log: Log, present: dict[int, Record]) -> None:
         model, start = self.model, log.log_start_offset
-        present = read_all(log)
         assert list(present) == sorted(present), "offsets do not ascend"
-        latest: dict[bytes | None, int] = {}
-        for offset, record in model.records.items():
-            if offset >= start:
-                latest[record.key] = offset
         for offset, record in present.items():
             assert record == model.records[offset], f"the record at {offset} changed"
             assert offset not in model.gone or offset < start, f"the record at {offset} came back"
+        undecided = {
+            offset for batches in model.decided.open.values() for batch in batches for offset in offsets(batch)
+        }
+        missing = {offset for offset in undecided if offset >= start} - set(present)
+        assert not missing, f"records of transactions that may be committed are gone: {sorted(missing)}"
+        self.check_latest(log, {offset: record for offset, record in present.items() if offset not in undecided})
+
+    def check_what_is_committed(self, log: Log) -> None:
+        """Reads as a client that wants committed records does. What it finds is as good as the whole log."""
+        offset = self.random.choice(
+            (log.log_start_offset, self.random.randint(log.log_start_offset, log.log_end_offset))
+        )
+        stable, decided = log.last_stable_offset, self.model.decided
+        found = {header.base_offset for header in read_committed(log, offset, self.random, is_compacted=True)}
+        aborted = found & decided.aborted
+        assert not aborted, f"from {offset} to {stable}, aborted batches are told: {sorted(aborted)}"
+        present = read_all(log)
+        for batch in self.model.history:
+            if batch.ends is None and offset < batch.next_offset <= stable and batch.base_offset not in decided.aborted:
+                is_left = any(each in present for each in offsets(batch))
+                assert batch.base_offset in found or not is_left, f"from {offset}, {batch} is not told"
+
+    def check_latest(self, log: Log, present: dict[int, Record]) -> None:
+        """The last committed record of each key is there, unless it is a tombstone that is old enough."""
+        model, start = self.model, log.log_start_offset
+        decided = model.decided
+        latest: dict[bytes | None, int] = {}
+        committed: set[int] = set()
+        for batch in model.history:
+            is_open = batch.producer_id in decided.open and batch in decided.open[batch.producer_id]
+            if batch.ends is None and batch.base_offset not in decided.aborted and not is_open:
+                committed.update(offsets(batch))
+        for offset in sorted(committed):
+            if offset >= start:
+                latest[model.records[offset].key] = offset
         for key, offset in latest.items():
             if offset not in present:
                 record = model.records[offset]
                 assert record.value is None, f"the last value of {key!r}, at {offset}, is gone"
                 age_ms = self.now_ms - model.appended_ms[offset]
                 assert age_ms >= self.config.delete_retention_ms, f"the tombstone at {offset} is gone after {age_ms} ms"
-                older = [each.offset for each in present.values() if each.key == key and each.offset >= start]
+                alive = (each.offset for each in present.values() if each.key == key and each.offset in committed)
+                older = [each for each in alive if each >= start]
                 assert not older, f"{key!r} was deleted at {offset} and is alive again at {older}"
 
     def check_producers(self, log: Log) -> None:
@@ -221,6 +320,11 @@ class Run:
         for producer_id in self.sequences:
             entry = log.producers.by_id.get(producer_id)
             self.sequences[producer_id] = entry.last_sequence + 1 if entry else 0
+            self.epochs[producer_id] = entry.producer_epoch if entry else 0
+
+
+def offsets(batch: Written) -> range:
+    return range(batch.base_offset, batch.next_offset)
 
 
 def read_all(log: Log) -> dict[int, Record]:
@@ -233,7 +337,7 @@ def read_all(log: Log) -> dict[int, Record]:
         for position, header in iter_batches(view):
             assert header.last_offset >= offset, "a batch comes twice"
             batch = view[position : position + header.size_bytes]
-            for record in iter_records(batch, max_decompressed_bytes=1 << 20):
+            for record in () if header.is_control else iter_records(batch, max_decompressed_bytes=1 << 20):
                 assert record.offset not in found, "a record comes twice"
                 found[record.offset] = record
             offset = header.next_offset

@@ -5,13 +5,13 @@ from typing import Unpack
 
 import pytest
 
-from barnabas.base.files import Buffer, File
+from barnabas.base.files import Buffer, File, write_file
 from barnabas.protocol.batch_builder import build_batch, build_end_transaction_marker
 from barnabas.protocol.errors import CorruptMessage, KafkaError, OffsetOutOfRange, OutOfOrderSequence
 from barnabas.protocol.records import ControlType, NewRecord
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
-from barnabas.storage.segments.transaction_index import AbortedTransaction
+from barnabas.storage.segments.transaction_index import AbortedTransaction, encode_aborted
 from tests.storage.logs import NOW_MS, ORDERS, BatchFields, Broker, append, batch, offsets_of, sized
 
 
@@ -371,8 +371,20 @@ def test_an_abort_is_in_the_index_at_once_and_after_any_stop() -> None:
     transaction(log, ControlType.ABORT)
     aborted = [AbortedTransaction(first_offset=0, producer_id=7, last_offset=1, last_stable_offset=2)]
     assert log.aborted.between(0, 9) == aborted
-    assert broker.files.exists(f"/data/{ORDERS}/{0:020d}.txnindex")
     for stop in (broker.kill, broker.restart, broker.kill):
         stop()
         assert broker.log().aborted.between(0, 9) == aborted
         assert isinstance(broker.config, LogConfig)
+
+
+def test_what_a_power_cut_left_of_an_index_is_replaced_though_it_holds_no_row() -> None:
+    broker = Broker()
+    broker.log()
+    index = f"/data/{ORDERS}/{0:020d}.txnindex"
+    write_file(broker.files, index, bytes(20), sync=True)
+    broker.kill()
+    log = broker.log()
+    transaction(log, ControlType.ABORT)
+    log.roll(NOW_MS)
+    broker.settle()
+    assert broker.files.read_bytes(index) == encode_aborted(log.aborted.between(0, 9))

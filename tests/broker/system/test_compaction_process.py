@@ -20,6 +20,7 @@ from barnabas.storage.compaction.job import (
     SegmentToClean,
 )
 from barnabas.storage.log_config import DOUBLE_MAX
+from barnabas.storage.segments.transaction_index import AbortedTransaction
 
 WAIT_MS = 30_000
 
@@ -54,6 +55,7 @@ class Shell:
             segment_bytes=1 << 30,
             segment_index_bytes=1 << 20,
             index_interval_bytes=4_096,
+            aborted=(AbortedTransaction(0, 9, 1, 2),),
             producers={9: (1, 2)},
             map_bytes=1 << 20,
             map_load_factor=0.9,
