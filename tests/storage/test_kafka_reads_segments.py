@@ -7,14 +7,16 @@ from pathlib import Path
 import pytest
 
 from barnabas.broker.system.disk import OsFiles
-from barnabas.protocol.batch_builder import build_batch, build_end_transaction_marker
+from barnabas.protocol.batch_builder import build_batch
 from barnabas.protocol.compression import CompressionType
-from barnabas.protocol.records import ControlType, NewRecord
+from barnabas.protocol.records import NewRecord
 from barnabas.storage.log import Log
+from barnabas.storage.transactions.marker import TransactionMarker
 from tests.kafka_jars import kafka_libs
-from tests.storage.logs import NOW_MS, BatchFields, Broker, append, batch
+from tests.storage.logs import NOW_MS, BatchFields, Broker, append, batch, end_transaction
 
 SEGMENT_BYTES = 3_000
+OPEN, ABORTED = 10, 11  # producers whose transactions are so
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +41,15 @@ def fill(log: Log) -> None:
         append(log, build_batch(records, compression=codec), leader_epoch=number // 20)
         producer: BatchFields = {"producer_id": 1 + number % 2, "producer_epoch": 0, "base_sequence": number // 2}
         append(log, batch(b"idempotent", timestamp=NOW_MS - number, **producer), leader_epoch=number // 20)
-    append(log, batch(b"in a transaction", producer_id=9, producer_epoch=0, base_sequence=0, transactional=True))
-    marker = build_end_transaction_marker(
-        ControlType.COMMIT, coordinator_epoch=0, producer_id=9, producer_epoch=0, timestamp=NOW_MS
-    )
-    log.append_as_coordinator(memoryview(marker), leader_epoch=2, now_ms=NOW_MS)
+    append(log, in_transaction(9))
+    append(log, in_transaction(OPEN))
+    append(log, in_transaction(ABORTED))
+    for marker in (TransactionMarker(9, 0, 0, True, 1), TransactionMarker(ABORTED, 1, 4, False, 2)):
+        end_transaction(log, marker, leader_epoch=2)
+
+
+def in_transaction(producer_id: int) -> bytearray:
+    return batch(b"in a transaction", producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
 
 
 def dump(files: list[Path], *options: str, are_compacted: bool = False) -> str:
@@ -75,9 +81,10 @@ def test_every_batch_and_record_is_read(segments: Path) -> None:
     text = dump(files_with(segments, ".log"), "--deep-iteration")
     assert text.count("baseOffset:") == text.count("isvalid: true")
     offsets = [int(line.split("offset: ")[1].split()[0]) for line in text.splitlines() if line.startswith("| offset:")]
-    assert offsets == list(range(offsets[0], 242))
+    assert offsets == list(range(offsets[0], 245))
     assert all(f"compresscodec: {name}" in text for name in ("none", "gzip", "snappy", "lz4", "zstd"))
     assert "endTxnMarker: COMMIT coordinatorEpoch: 0" in text
+    assert "endTxnMarker: ABORT coordinatorEpoch: 4" in text
 
 
 def test_the_indexes_match_the_log(segments: Path) -> None:
@@ -94,6 +101,14 @@ def test_the_indexes_pass_the_check_of_a_start(segments: Path) -> None:
 
 def test_producer_snapshots_are_read(segments: Path) -> None:
     text = dump(files_with(segments, ".snapshot"))
-    last = [line for line in text.splitlines() if line.startswith("producerId")][-3:]
-    assert [line.split()[1] for line in last] == ["1", "2", "9"]
+    last = [line for line in text.splitlines() if line.startswith("producerId")][-5:]
+    assert [line.split()[1] for line in last] == ["1", "2", "9", str(OPEN), str(ABORTED)]
     assert "lastSequence: 29" in last[0]
+    assert "currentTxnFirstOffset: OptionalLong[241]" in last[3], "it is not ended so far"
+    assert "producerEpoch: 1 coordinatorEpoch: 4 currentTxnFirstOffset: OptionalLong.empty" in last[4]
+
+
+def test_transaction_indexes_are_read(segments: Path) -> None:
+    text = dump(sorted(segments.glob("*.txnindex")))
+    row = f"version: 0 producerId: {ABORTED} firstOffset: 242 lastOffset: 244 lastStableOffset: 241"
+    assert [line for line in text.splitlines() if line.startswith("version")] == [row]
