@@ -85,6 +85,7 @@ class LogMaintenance:
         if deadlines.expiration_ms <= now_ms:
             deadlines.expiration_ms = NEVER_MS
             log.producers.remove_expired(now_ms, log.log_dir.config.producer_id_expiration_ms)
+            log.transactions.report_late(now_ms)
         if deadlines.retention_ms <= now_ms:
             self.enforce_retention(now_ms)
         if deadlines.compaction_ms <= now_ms:

@@ -102,6 +102,9 @@ class LogManagerConfig(Config):
         "How often a log that remembers such producers looks for them.",
         internal=True,
     )
+    transaction_max_timeout_ms: int = int32(
+        "transaction.max.timeout.ms", 900_000, at_least(1), "The longest timeout a transaction may ask for."
+    )
 
     def check(self) -> None:
         super().check()

@@ -9,12 +9,18 @@ from barnabas.storage.transactions.marker import TransactionMarker
 if TYPE_CHECKING:
     from barnabas.storage.log import Log
 
+_MINUTE_MS = 60_000
+_LATE_AFTER_MS = 5 * _MINUTE_MS
+"""The time that a coordinator has, after the longest timeout, to end a transaction everywhere."""
+
 
 class LogTransactions:
-    __slots__ = ("_log",)
+    __slots__ = ("_log", "_reported_offset")
 
     def __init__(self, log: "Log") -> None:
         self._log = log
+        self._reported_offset = -1
+        """Where the late transaction began that was reported last."""
 
     def begin_verification(
         self, producer_id: int, producer_epoch: int, base_sequence: int, *, is_v2: bool
@@ -43,3 +49,20 @@ class LogTransactions:
         if transaction.is_aborted:
             log = self._log
             log.aborted.add(log.segments.active.base_offset, log.producers.aborted_row(transaction))
+
+    def report_late(self, now_ms: int) -> None:
+        """Warns, once, of a transaction that its coordinator must have forgotten: its last record is older than any
+        timeout. By itself it will never end."""
+        log = self._log
+        producer_id, first_offset = log.producers.transactions.oldest or (-1, -1)
+        if producer_id < 0 or first_offset == self._reported_offset:
+            return
+        silent_ms = now_ms - log.producers.by_id[producer_id].last_timestamp
+        if silent_ms > log.log_dir.config.transaction_max_timeout_ms + _LATE_AFTER_MS:
+            self._reported_offset = first_offset
+            log.log_dir.report.warning(
+                f"{log.topic_partition}: the transaction that producer {producer_id} began at offset {first_offset} is "
+                f"still open, {silent_ms // _MINUTE_MS} minutes after its last record: nobody reads committed records "
+                "behind it until kafka-transactions.sh abort ends it",
+                topic_partition=str(log.topic_partition),
+            )

@@ -27,9 +27,9 @@ class UnstableTransactions:
         return next(iter(self._ongoing), None)
 
     @property
-    def oldest_producer_id(self) -> int | None:
-        """Returns the producer of the oldest transaction without a marker."""
-        return next(iter(self._ongoing.values()), None)
+    def oldest(self) -> tuple[int, int] | None:
+        """Returns the producer id of the oldest transaction without a marker, and where it began."""
+        return next(((producer_id, first_offset) for first_offset, producer_id in self._ongoing.items()), None)
 
     def begin(self, first_offset: int, producer_id: int) -> None:
         self._ongoing[first_offset] = producer_id

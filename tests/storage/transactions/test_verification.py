@@ -13,6 +13,7 @@ from tests.storage.logs import NOW_MS, Broker, batch, end_transaction
 PRODUCER = 7
 V1, V2 = 1, 2
 EPOCH_MAX = 2**15 - 1
+MINUTE_MS = 60_000
 DAY_MS = 86_400_000
 
 
@@ -170,6 +171,21 @@ def test_the_brokers_own_batches_need_the_guard_as_well() -> None:
 
 
 # ---- markers
+
+
+def test_a_transaction_that_nobody_ends_is_reported_once() -> None:
+    broker = Broker()
+    log = broker.log()
+    begin(log)
+    broker.clock.advance(19 * MINUTE_MS)
+    assert broker.report.having("still open") == []
+    broker.clock.advance(60 * MINUTE_MS)
+    (warning,) = broker.report.having("still open")
+    assert "producer 7 began at offset 0" in warning
+    end(log, is_committed=False)
+    begin(log, sequence=1)
+    broker.clock.advance(60 * MINUTE_MS)
+    assert len(broker.report.having("still open")) == 2, "another one"
 
 
 @pytest.mark.parametrize(
