@@ -191,9 +191,6 @@ class TransactionKeys(Config):
         at_least(1),
         "How often transactions past their timeout are looked for.",
     )
-    transaction_max_timeout_ms: int = int32(
-        "transaction.max.timeout.ms", 900_000, at_least(1), "The longest timeout a transaction may ask for."
-    )
     transaction_partition_verification_enable: bool = boolean(
         "transaction.partition.verification.enable",
         True,

@@ -63,6 +63,6 @@ class LogTransactions:
             log.log_dir.report.warning(
                 f"{log.topic_partition}: the transaction that producer {producer_id} began at offset {first_offset} is "
                 f"still open, {silent_ms // _MINUTE_MS} minutes after its last record: nobody reads committed records "
-                "behind it until kafka-transactions.sh abort ends it",
+                "behind it until `barnabas transactions abort` ends it",
                 topic_partition=str(log.topic_partition),
             )
