@@ -103,7 +103,6 @@ TRANSACTIONS = (
         rarely(
             "abort --topic made --partition 0 --producer-id 1 --producer-epoch 0 --coordinator-epoch 0",
             "one that hangs",
-            not_served="WriteTxnMarkers",
         ),
     ),
     *of(
@@ -112,7 +111,6 @@ TRANSACTIONS = (
             "--input-topic packed --input-partition 0 --output-topic copied --max-messages 2 --consumer-group copiers "
             "--transaction-size 1 --transactional-id copier",
             "from topic to topic exactly once",
-            not_served="TxnOffsetCommit",
             varies=r"\d{4}/\d\d/\d\d [\d:]+",
         ),
     ),

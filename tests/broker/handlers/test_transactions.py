@@ -1,5 +1,7 @@
 """Transactions on one broker, as clients of both versions of the protocol ask for them."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from tests.broker.transactions.calls import add, described, described_when_loade
 from tests.broker.wire import RawClient
 
 NONE = ErrorCode.NONE
+ROOT = Path(__file__).resolve().parents[3]
 KAFKAS_SETTINGS = {
     "cleanup.policy": "compact",
     "compression.type": "uncompressed",
@@ -232,3 +235,17 @@ def test_a_level_that_is_lowered_and_raised_again_lets_transactions_go_on(tmp_pa
     with Broker(data_dir=str(tmp_path)) as broker, RawClient(broker.port) as client:
         assert finalized(client) == 0
         assert described_when_loaded(client, "tx").producer_epoch == producer.producer_epoch == 4
+
+
+def test_a_broker_without_transactions_knows_nothing_of_them() -> None:
+    """Not even an idempotent producer brings in the modules of the coordinator."""
+    program = (
+        "import sys; from barnabas.testing import Broker; from tests.broker.wire import RawClient;"
+        "from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest;"
+        "broker = Broker({'orders': 1}).start(); client = RawClient(broker.port);"
+        "asked = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0);"
+        "assert client.call(asked).error_code == 0; client.close(); broker.stop();"
+        "print([name for name in sys.modules if name.startswith('barnabas.broker.transactions')])"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert found.stdout.strip() == "[]"
