@@ -189,6 +189,8 @@ def test_a_deleted_group_is_dead_to_those_who_still_know_it() -> None:
     assert code_raised(group.check_offset_delete) == ErrorCode.GROUP_ID_NOT_FOUND
     assert code_raised(lambda: group.check_offset_fetch(None, -1)) == ErrorCode.GROUP_ID_NOT_FOUND
     assert code_raised(lambda: group.check_offset_commit(leader, None, 1, 9)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    refused = code_raised(lambda: group.check_transactional_commit(leader, None, 1))
+    assert refused == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 # What is told about it
