@@ -37,7 +37,8 @@ def plan_named(options: argparse.Namespace) -> Plan:
     if not options.plan.isdigit():
         return read_plan(Path(options.plan).read_text())
     plan = plan_of(int(options.plan), options.seconds, has_links=way_of(options).is_open)
-    return plan._replace(settings=tuple(tuple(each.split("=", 1)) for each in options.set), defect=options.defect)
+    settings = dict(plan.settings) | dict(each.split("=", 1) for each in options.set)
+    return plan._replace(settings=tuple(settings.items()), defect=options.defect)
 
 
 def one(options: argparse.Namespace) -> int:

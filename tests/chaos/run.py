@@ -24,8 +24,9 @@ from tests.chaos.faults.plan import Plan
 from tests.chaos.faults.storm import Storm
 from tests.chaos.faults.targets import GROUPS, PARTITIONS, TABLE, TABLE_PARTITIONS, TOPIC
 from tests.chaos.judging.history import merged, table_lines, verdict_of
+from tests.chaos.judging.new_epochs import Copies, copies_in, offsets_of_new_epochs
 from tests.chaos.judging.replicas import Replica, differences
-from tests.chaos.judging.table import Table, table_of
+from tests.chaos.judging.table import Place, Table, table_of
 from tests.chaos.outcome import Outcome
 from tests.chaos.systems import System
 from tests.chaos.world import BROKERS, World
@@ -56,6 +57,8 @@ class Run:
         self._found: list[tuple[str, str]] = []
         self._begin = ""
         self._compared = 0
+        self._copies = Copies(0, 0)
+        self._sent_again: set[Place] = set()
 
     def execute(self, rate: float, left_out: str) -> Outcome:
         """Makes the run, and returns what came of it."""
@@ -158,20 +161,28 @@ class Run:
                 found = differences(folders, end, is_compacted=topic != TOPIC)
                 self._found += [("replicas-differ", said) for said in found]
                 self._compared += 1
+                self._look_for_copies(topic, index, end)
         self._tell(f"the replicas of {plural(self._compared, 'partition')} were compared")
+
+    def _look_for_copies(self, topic: str, index: int, end: int) -> None:
+        folders = [self._system.log_dir(each) / f"{topic}-{index}" for each in BROKERS]
+        if topic == TOPIC:
+            found = copies_in(folders[0], end)
+            self._copies = Copies(*(one + more for one, more in zip(self._copies, found)))
+        elif topic == TABLE:
+            self._sent_again |= {Place(index, offset) for offset in offsets_of_new_epochs(folders, end)}
 
     # ---- judging
 
     def _outcome(self, clients: Clients, bounds: list[str], left_out: str) -> Outcome:
         verdict = verdict_of(self._begin, merged(clients.journals), bounds)
         table = table_of(table_lines(merged(clients.journals)))
-        found = [*self._found, *self.cluster.found, *table.findings(), *self._bugs()]
-        anomalies = {kind.slug: verdict.findings.counts[kind] for kind in Kind if kind in verdict.anomalies}
-        said = [
-            f"{kind.slug}: {sentence(each)}"
-            for kind, all_ in verdict.anomalies.items()
-            for each in all_[:SAID_OF_A_KIND]
-        ]
+        found = [*self._found, *self.cluster.found, *table.findings(self._sent_again), *self._bugs()]
+        kinds = [kind for kind in Kind if kind in verdict.anomalies]
+        if not self._copies.in_one_epoch:
+            kinds = [kind for kind in kinds if kind is not Kind.DUPLICATE]
+        anomalies = {kind.slug: verdict.findings.counts[kind] for kind in kinds}
+        said = [f"{kind.slug}: {sentence(each)}" for kind in kinds for each in verdict.anomalies[kind][:SAID_OF_A_KIND]]
         for slug, text in found:
             anomalies[slug] = anomalies.get(slug, 0) + 1
             if anomalies[slug] <= SAID_OF_A_KIND:
@@ -209,5 +220,6 @@ class Run:
             "assignments": counts.assignments,
             "acknowledged in the compacted topic": table.acknowledged,
             "removed by compaction": table.compacted(),
+            "there again in a new epoch of their producer": self._copies.in_new_epochs,
             "partitions compared": self._compared,
         }

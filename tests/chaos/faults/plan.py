@@ -8,7 +8,10 @@ CALM_MS = 5_000
 FAULTS_TOGETHER_MAX = 4
 BETWEEN_BURSTS_MS = (6_000, 12_000)
 LASTS_MS = (300, 12_000)
-LINK_LASTS_MS = (1_000, 15_000)
+LONG_LASTS_MS = (1_000, 15_000)
+"""Of links and disks."""
+TO_THE_LAST_PAGE = {"barnabas.min.free.bytes": "0"}
+"""Of every other seed: brokers hear from the file system that a disk is full, and do not refuse before."""
 
 LEADER, FOLLOWER, CONTROLLER, COORDINATOR = "leader", "follower", "controller", "coordinator"
 LEADER_AND_CONTROLLER, TWO, ALL = "leader and controller", "two", "all"
@@ -79,7 +82,8 @@ def plan_of(seed: int, seconds: int, *, has_links: bool) -> Plan:
             faults += _drawn(deck.pop(), burst_ms, random)
             burst_ms += random.randint(0, 1_500)
         at_ms = burst_ms + random.randint(*BETWEEN_BURSTS_MS)
-    return Plan(seed, seconds, tuple(sorted(fault for fault in faults if fault.at_ms < seconds * 1000)))
+    kept = tuple(sorted(fault for fault in faults if fault.at_ms < seconds * 1000))
+    return Plan(seed, seconds, kept, tuple(TO_THE_LAST_PAGE.items()) if seed % 2 else ())
 
 
 def not_links() -> set[str]:
@@ -87,7 +91,7 @@ def not_links() -> set[str]:
 
 
 def _drawn(kind: str, at_ms: int, random: Random) -> list[Fault]:
-    shortest, longest = LINK_LASTS_MS if kind in LINKS else LASTS_MS
+    shortest, longest = LONG_LASTS_MS if kind in NEED_LINKS else LASTS_MS
     lasts_ms = round(shortest * (longest / shortest) ** random.random())
     number = random.getrandbits(32)
     if kind == ROLLING:

@@ -4,7 +4,7 @@ Each key has one producer, which numbers what it sends: the value is that number
 gone only when a later one of its key is there.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import NamedTuple
 
 from barnabas.output import plural
@@ -26,7 +26,7 @@ class Table:
         self._partitions: dict[str, int] = {}
         self._places: dict[Place, tuple[str, int]] = {}
         self._found: dict[str, dict[int, Place]] = {}
-        self._findings: dict[Finding, None] = {}
+        self._findings: dict[tuple[Place, Finding], None] = {}
         self._position: dict[tuple[str, int], int] = {}
         self.acknowledged = self.read = 0
 
@@ -71,11 +71,18 @@ class Table:
             )
 
     def _find(self, slug: str, place: Place, said: str) -> None:
-        self._findings[slug, f"compacted partition {place.partition}, offset {place.offset}: {said}"] = None
+        text = f"compacted partition {place.partition}, offset {place.offset}: {said}"
+        self._findings[place, (slug, text)] = None
 
-    def findings(self) -> list[Finding]:
-        """Returns what is wrong, now that everything was read back."""
-        return [*self._findings, *self._lost()]
+    def findings(self, sent_again: Container[Place] = ()) -> list[Finding]:
+        """Returns what is wrong, now that everything was read back. Where producers have sent something again in a new
+        epoch, it may be there twice."""
+        found = [
+            finding
+            for place, finding in self._findings
+            if finding[0] not in ("table-order", "table-duplicate") or place not in sent_again
+        ]
+        return [*found, *self._lost()]
 
     def _lost(self) -> Iterator[Finding]:
         for key, acknowledged in self._acknowledged.items():

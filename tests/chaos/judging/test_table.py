@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.chaos.judging.table import table_of
+from tests.chaos.judging.table import Place, table_of
 
 SENT = [
     "sent 0 a-0 0",
@@ -47,6 +47,12 @@ def test_what_compaction_and_lost_answers_may_do(read: list[str]) -> None:
 )
 def test_what_no_log_may_do(read: list[str], found: list[str]) -> None:
     assert findings(*SENT, *read) == found
+
+
+def test_what_was_sent_again_in_a_new_epoch_may_be_there_twice() -> None:
+    table = table_of(line.split() for line in (*SENT, *ALL, "found 0 12 a-0 0", "found 0 13 a-0 1"))
+    assert [slug for slug, _ in table.findings()] == ["table-duplicate", "table-duplicate"]
+    assert table.findings({Place(0, 12), Place(0, 13)}) == []
 
 
 def test_what_was_removed_is_counted() -> None:
