@@ -90,8 +90,6 @@ RECORDS = (
         c.newest_of_one_millisecond,
     ),
     Allowed("Fetch", "*Records", "A fetch brings whole batches; Kafka may cut the last one.", c.cut_by_kafka),
-    Allowed("InitProducerId", "*", "Transactions are not served yet.", c.is_transactional, ends=True),
-    Allowed("Produce", "*", "Transactions are not served yet.", c.is_transactional, ends=True),
 )
 
 CONFIGS = (

@@ -244,10 +244,6 @@ def mute_after_null_records(seen: Seen) -> bool:
     return seen.kafka == SILENT and None in asked(seen, "Records")
 
 
-def is_transactional(seen: Seen) -> bool:
-    return any(value is not None for value in asked(seen, "TransactionalId"))
-
-
 def unknown_resource_type(seen: Seen) -> bool:
     return any(value not in RESOURCE_TYPES for value in asked(seen, "ResourceType"))
 

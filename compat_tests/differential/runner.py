@@ -83,10 +83,14 @@ def arena(
 
 
 def wait_for_coordinator(side: Side) -> None:
-    """Waits for a coordinator: the topic of the groups is created when one is first asked for."""
-    while side.call("FindCoordinator", {"CoordinatorKeys": ["any"]})["Coordinators"][0]["ErrorCode"] != 0:
-        pass
+    """Waits for both coordinators: the topic of each is created when one is first asked for."""
+    for key_type in (0, 1):
+        asked = {"KeyType": key_type, "CoordinatorKeys": ["any"]}
+        while side.call("FindCoordinator", asked)["Coordinators"][0]["ErrorCode"] != 0:
+            pass
     while side.call("DescribeGroups", {"Groups": ["any"]}, 5)["Groups"][0]["ErrorCode"] != 0:
+        pass
+    while side.call("ListTransactions", {}, 2)["ErrorCode"] != 0:
         pass
 
 
