@@ -120,6 +120,10 @@ class ReadableLog:
         noted = self.log_dir.high_watermarks.get(self.topic_partition, self.log_end_offset)
         return max(self.log_start_offset, min(noted, self.log_end_offset))
 
+    def note_high_watermark(self) -> None:
+        """Takes note of what is committed, because others are about to be replicas, too."""
+        self.log_dir.high_watermarks[self.topic_partition] = self.high_watermark
+
     def note_replicas(self) -> None:
         """Takes note that there are other replicas. If the disk does not know how far they have committed, nothing
         counts as committed until the leader knows."""

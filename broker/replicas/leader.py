@@ -95,6 +95,8 @@ class LeaderPartition(Partition):
         """Goes on leading as the metadata say: in a later epoch, or with other replicas, or with others in sync."""
         is_new_epoch = described.leader_epoch != self.leader_epoch
         self.leader_epoch = described.leader_epoch
+        if self.is_alone and len(described.replicas) > 1:
+            self.log.note_high_watermark()  # what the only replica has committed, those that come must have
         self._adopt(described)
         if is_new_epoch:
             self.wake_fetchers()  # followers and clients ask again in the epoch that begins

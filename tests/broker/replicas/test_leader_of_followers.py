@@ -216,6 +216,19 @@ def test_a_new_leader_does_not_say_where_the_log_ends_before_it_knows() -> None:
     scene.partition.check_offsets_available()
 
 
+def test_what_the_only_replica_has_committed_stays_committed_when_others_are_added() -> None:
+    alone = PartitionImage(leader=1, leader_epoch=4, partition_epoch=6, replicas=(1,), isr=(1,))
+    scene = Scene(alone, min_insync_replicas=2)
+    for _ in range(3):
+        scene.append()
+    scene.partition.adopt(alone._replace(replicas=(1, 2), adding_replicas=(2,), partition_epoch=7))
+    assert scene.high_watermark == 3
+    scene.fetched(2, 0)
+    assert scene.brokers.proposed == [], "it has nothing of what was acknowledged"
+    scene.fetched(2, 3)
+    assert [change.isr for change in scene.brokers.proposed] == [(1, 2)]
+
+
 # ---- the high watermark on the disk
 
 
