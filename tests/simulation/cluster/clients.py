@@ -52,6 +52,7 @@ class ClusterReader(ClusterClient):
 
     def __init__(self, place: Place, name: str, partition: TopicPartition) -> None:
         super().__init__(place, name)
+        self.place = place
         self.partition = partition
 
     def script(self) -> Script[None]:
@@ -77,6 +78,29 @@ class ClusterReader(ClusterClient):
             assert not code, f"I14: {self.name} at {position} of {partition}: {code.name}"
             for offset, value in records:
                 self.oracle.record_read(partition, offset, value)
+
+
+class NearReader(ClusterReader):
+    """Reads one partition from any replica (KIP-392): what it reads is committed, and is what others read."""
+
+    def script(self) -> Script[None]:
+        position, losses = 0, self.oracle.power_cuts
+        while not self.is_stopping:
+            if self.oracle.is_suspended or losses < self.oracle.power_cuts:
+                position, losses = 0, self.oracle.power_cuts
+                yield self.sleep(500)
+                continue
+            link = self.kept_link_to(self.any_broker())
+            try:
+                answers = yield from fetch(link, {self.partition: position}, min_bytes=1, max_wait_ms=200)
+            except KafkaError:
+                answers = []
+            if losses == self.oracle.power_cuts and answers and not answers[0].code:
+                for offset, value in answers[0].records:
+                    self.oracle.read_nearby(self.partition, offset, value)
+                    position = offset + 1
+            else:
+                yield self.back_off()
 
 
 class ClusterMember(Member, ClusterClient):

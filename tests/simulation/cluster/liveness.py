@@ -11,6 +11,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.types import TopicPartition
 from barnabas.replication.metadata.image import NO_LEADER, MetadataImage, PartitionImage
@@ -53,6 +54,11 @@ class ProbeProducer(ClusterProducer):
         yield from self.drain()
 
 
+def _needed(image: MetadataImage, topic: str) -> int:
+    """Returns how many replicas the topic wants in sync."""
+    return int(image.config(ResourceType.TOPIC, topic)["min.insync.replicas"])
+
+
 def _moves(partition: PartitionImage) -> bool:
     return bool(partition.adding_replicas or partition.removing_replicas)
 
@@ -88,7 +94,9 @@ class Liveness:
             recreator.addresses = [broker.address for broker in well]
             self._within(20_000, lambda: recreator.is_idle, "L6: a topic is created again")
         self._probe(well)
-        self._within(20_000, lambda: self._is_drained(well), f"L4: everything is acknowledged by {names}")
+        # Who is told by one that is cut off that it still leads waits for its answer in vain, and may be told so again.
+        drained_ms = 20_000 if is_all else 60_000
+        self._within(drained_ms, lambda: self._is_drained(well), f"L4: everything is acknowledged by {names}")
         self._within(
             30_000, lambda: self._is_read(well), f"I11: everything is read from {names}"
         )  # who asks may ask the dead
@@ -154,13 +162,13 @@ class Liveness:
         """Returns the partitions that have a leader and enough replicas."""
         image = self._image(well)
         assert image is not None, "there is not one controller"
-        alive, needed = {broker.node_id for broker in well}, self._scenario.settings.min_insync_replicas
+        alive = {broker.node_id for broker in well}
         found = ((name, image.partition(*name)) for name in self._scenario.claims.by_partition)
         return [
             name
             for name, partition in found
             if partition is not None
-            if partition.leader in alive and len(alive.intersection(partition.isr)) >= needed
+            if partition.leader in alive and len(alive.intersection(partition.isr)) >= _needed(image, name.topic)
         ]
 
     def _probe(self, well: list[SimulatedBroker]) -> None:

@@ -73,10 +73,12 @@ class ClusterOracle:
         append, append_and_tell = quorum.append, quorum._append_and_tell
 
         def decided(records: Sequence[MetadataRecord]) -> Promise[None]:
-            for record in records:
-                if isinstance(record, BrokerRegistrationChangeRecord) and record.fenced == FENCE:
-                    self._fenced((record.broker_id, record.broker_epoch), quorum.active_epoch)
-            return append(records)
+            epoch, appended = quorum.active_epoch, append(records)
+            if not (appended.done and appended.error):  # as on a full disk
+                for record in records:
+                    if isinstance(record, BrokerRegistrationChangeRecord) and record.fenced == FENCE:
+                        self._fenced((record.broker_id, record.broker_epoch), epoch)
+            return appended
 
         def decided_upon(
             records: Sequence[MetadataRecord], image: MetadataImage, request: object = None

@@ -182,7 +182,7 @@ class ClusterClient(SimulatedClient):
     def ask_anybody(self, request: Any, response_class: type[Any], **options: Any) -> Promise[Any]:
         """Asks a broker what all of them know. Its connection is kept for the next question, unless it breaks."""
         address = self.any_broker()
-        link = self._kept.get(address) or self._kept.setdefault(address, self.link_to(address))
+        link = self.kept_link_to(address)
 
         promise: Promise[Any] = Promise()
 
@@ -195,6 +195,9 @@ class ClusterClient(SimulatedClient):
 
         link.send(request, response_class, **options).when_done(answered)
         return promise
+
+    def kept_link_to(self, address: Address) -> PeerClient:
+        return self._kept.get(address) or self._kept.setdefault(address, self.link_to(address))
 
     def any_broker(self) -> Address:
         return self.random.choice(list(self.addresses))

@@ -32,6 +32,7 @@ from tests.simulation.cluster.clients import (
     ClusterProducer,
     ClusterReader,
     EasyProducer,
+    NearReader,
     PatientProducer,
 )
 from tests.simulation.cluster.faults.cluster_faults import ClusterFaults
@@ -152,10 +153,7 @@ class ManyBrokers:
         self.watcher = ReplicaWatcher(self.claims)
         self.producers = [self._producer(number, target) for number, target in enumerate(targets)]
         self.members = self._members()
-        self.readers = [
-            ClusterReader(self.place_of(partition), f"reader-of-{partition}", partition)
-            for partition in self.claims.by_partition
-        ]
+        self.readers = self._readers()
         self.administrator = Administrator(
             self.place, "administrator", facts=self.oracle.facts, interval_ms=settings.admin_interval_ms
         )
@@ -189,6 +187,19 @@ class ManyBrokers:
     def _recreator(self) -> Recreator:
         place, topic = self.place_of(TopicPartition(RECREATED, 0)), self.founder.recreated()
         return Recreator(place, "recreator", facts=self.oracle.facts, topic=topic)
+
+    def _readers(self) -> list[ClusterReader]:
+        readers = [
+            ClusterReader(self.place_of(partition), f"reader-of-{partition}", partition)
+            for partition in self.claims.by_partition
+        ]
+        if self.settings.near_readers:
+            readers += [
+                NearReader(reader.place, f"near-{reader.name}", reader.partition)
+                for reader in readers
+                if reader.partition.topic != RECREATED  # a name says too little
+            ]
+        return readers
 
     def _members(self) -> list[ClusterMember]:
         place = self.place if self.grouped is None else self.place._replace(oracle=self.grouped)

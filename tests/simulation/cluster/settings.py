@@ -18,13 +18,22 @@ KINDS = (
     "cut one way",
     "cut both ways",
     "split",
+    "ring",
     "heal network",
     "connection cut",
     "stall",
+    "refuse connects",
+    "slow connects",
+    "slow node",
     "clean stop",
+    "restart all",
+    "full disk",
+    "failing disk",
+    "slow disk",
     "wipe",
     "wipe all",
     "reassign",
+    "configure",
     "recreate",
     "elect",
     "resign",
@@ -32,7 +41,6 @@ KINDS = (
     "add voter",
     "clock jump",
 )
-ON_LINKS = frozenset({"isolate", "cut one way", "cut both ways", "split", "connection cut", "stall"})
 
 
 class Settings(NamedTuple):
@@ -63,6 +71,8 @@ class Settings(NamedTuple):
     """Whether the topic that is deleted and created again is flushed at once."""
     acks_leader: int = 0
     """How many of the producers are content with acks=1."""
+    near_readers: bool = False
+    """Whether each partition has one more reader, who reads from any replica."""
     kinds: tuple[str, ...] = ()
     faults: int = 0
     calm_ms: int = 4_000

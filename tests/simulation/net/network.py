@@ -16,7 +16,7 @@ from tests.simulation.loop import SimulatedLoop
 from tests.simulation.net.paths import Host, Path
 from tests.simulation.net.streams import Connection, Stream
 from tests.simulation.net.transport import SimulatedTransport
-from tests.simulation.scheduler import SECOND, Scheduler, random_of
+from tests.simulation.scheduler import MS, SECOND, Scheduler, random_of
 
 _FIRST_RETRY_US = SECOND
 _CONNECT_TIMEOUT_US = 127 * SECOND
@@ -64,6 +64,15 @@ class SimulatedNetwork:
         self.scheduler.trace.tell("network", "nothing gets from {} to {}", source, target)
         self.path(source, target).cut()
 
+    def refuse(self, source: str, target: str) -> None:
+        """Connections that stand go on; a new one is refused on its way."""
+        self.path(source, target).refuses = True
+
+    def slow_down(self, source: str, target: str, *, connect_ms: float = 0, slower_ms: float = 0) -> None:
+        """A new connection takes longer, or all that is sent does."""
+        path = self.path(source, target)
+        path.connect_ms, path.slower_ms = connect_ms, slower_ms
+
     def heal(self, source: str, target: str) -> None:
         self.scheduler.trace.tell("network", "the way from {} to {} is open again", source, target)
         self.path(source, target).heal(self.scheduler, self._random)
@@ -75,14 +84,14 @@ class SimulatedNetwork:
                 self.cut(other, name)
 
     def heal_all(self) -> None:
-        for (source, target), path in self._paths.items():
-            if path.is_cut:
-                self.heal(source, target)
+        self.scheduler.trace.tell("network", "all ways are open again")
+        for path in self._paths.values():
+            path.heal(self.scheduler, self._random)
 
     def were_connected(self, one: str, other: str) -> bool:
-        """Returns whether the ways between them have been open for so long that whoever dialled got through."""
+        """Returns whether the ways between them have been well for so long that whoever dialled got through."""
         since_us = self.scheduler.now_us - _FIRST_RETRY_US - SECOND
-        return all(path.was_open_since(since_us) for path in (self.path(one, other), self.path(other, one)))
+        return all(path.was_well_since(since_us) for path in (self.path(one, other), self.path(other, one)))
 
     # ---- connections
 
@@ -153,7 +162,8 @@ class _Connect:
             return
         if now_us - self._began_us >= _CONNECT_TIMEOUT_US:
             return self._client.break_off(errno.ETIMEDOUT, forgets_unread=False)
-        self._scheduler.at(now_us + self._there.latency_us(self._random), self._random, self._arrive)
+        delay_us = self._there.latency_us(self._random) + int(self._there.connect_ms * MS)
+        self._scheduler.at(now_us + delay_us, self._random, self._arrive)
 
     def _arrive(self) -> None:
         target = self._network.host(self._client.peer[0])
@@ -163,7 +173,7 @@ class _Connect:
             return
         server = self._network.listeners.get(self._client.peer)
         back_us = self._scheduler.now_us + self._back.latency_us(self._random)
-        if server is None or not server.is_accepting:
+        if server is None or not server.is_accepting or self._there.refuses:
             self._scheduler.at(back_us, self._random, self._refused)
         elif not self._client.is_gone:
             self._network.established(self._connection, server, self._client)

@@ -22,6 +22,12 @@ class Path:
         self.latency_ms = latency_ms
         self.jitter_ms = jitter_ms
         self.is_cut = False
+        self.refuses = False
+        """Whether what stands between the machines refuses connections, as a firewall does."""
+        self.connect_ms = 0.0
+        """How much longer a new connection takes."""
+        self.slower_ms = 0.0
+        """How much longer everything takes."""
         self._healed_us = 0
         self.streams: dict[Held, None] = {}
         """Those whose bytes take it."""
@@ -29,19 +35,24 @@ class Path:
         """Those whose acknowledgements take it."""
 
     def latency_us(self, random: Random) -> int:
-        return int((self.latency_ms + random.random() * self.jitter_ms) * MS)
+        return int((self.latency_ms + self.slower_ms + random.random() * self.jitter_ms) * MS)
 
     def cut(self) -> None:
         self.is_cut = True
 
-    def was_open_since(self, when_us: int) -> bool:
-        return not self.is_cut and (self._healed_us <= when_us or not self._healed_us)
+    @property
+    def is_in_trouble(self) -> bool:
+        return self.is_cut or self.refuses or self.connect_ms > 0 or self.slower_ms > 0
+
+    def was_well_since(self, when_us: int) -> bool:
+        return not self.is_in_trouble and (self._healed_us <= when_us or not self._healed_us)
 
     def heal(self, scheduler: Scheduler, random: Random) -> None:
         """Everything that was held back is sent again, each stream at its own time."""
-        if not self.is_cut:
+        if not self.is_in_trouble:
             return
-        self.is_cut = False
+        self.is_cut = self.refuses = False
+        self.connect_ms = self.slower_ms = 0.0
         self._healed_us = scheduler.now_us
         for stream in self.streams:
             scheduler.at(scheduler.now_us + random.randrange(200 * MS), random, stream.arrive)

@@ -251,6 +251,11 @@ class Connection:
         """One of the two ends is still in use."""
         return not all(transport.is_gone for transport in self.ends)
 
+    @property
+    def machines(self) -> tuple[str, str]:
+        """Who has opened it, and to whom."""
+        return self.ends[0].local[0], self.ends[0].peer[0]
+
     def enter_paths(self) -> None:
         for stream in (self.to_server, self.to_client):
             stream.path.streams[stream] = stream.reverse.acknowledged[stream] = None

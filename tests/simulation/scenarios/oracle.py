@@ -107,8 +107,7 @@ class Oracle:
     def record_read(self, partition: TopicPartition, offset: int, value: bytes) -> None:
         """By one that reads every partition from its start, without leaving anything out."""
         model = self.partitions[partition]
-        producer, _, number_text = value.decode().partition(" ")
-        record = (producer, int(number_text))
+        producer, _ = record = record_in(value)
         assert offset == len(model.read), f"I14: {partition}: read offset {offset} after {len(model.read) - 1}"
         if record not in model.doubtful:
             _check_place(model, record, offset)
@@ -156,6 +155,11 @@ class Oracle:
             covered = self.covered.get((group, partition), 0)
             assert offset <= covered, f"I19: {group} left out {covered} to {offset - 1} of {partition}"
             self.covered[group, partition] = max(covered, offset + 1)
+
+
+def record_in(value: bytes) -> Record:
+    producer, _, number_text = value.decode().partition(" ")
+    return producer, int(number_text)
 
 
 def _check_place(model: PartitionModel, record: Record, offset: int) -> None:

@@ -6,20 +6,20 @@ A fault chooses whom it hits when it happens, unless its plan says so; in half o
 from collections.abc import Callable, Sequence
 from random import Random
 
-from barnabas.broker.server import NotRegistered
+from barnabas.broker.server import NotRegistered, StopFailed
 from barnabas.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
 from barnabas.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsResponse
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsResponse
 from barnabas.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from barnabas.protocol.types import TopicPartition
 from barnabas.replication.quorum.voters import VoterSet
-from tests.simulation.cluster.faults import disks
-from tests.simulation.cluster.faults.moving import reassignment
+from tests.simulation.cluster.faults import disks, network, storage
+from tests.simulation.cluster.faults.changes import min_insync_replicas, reassignment
 from tests.simulation.cluster.faults.recreation import Recreator
 from tests.simulation.cluster.oracle import ClusterOracle
 from tests.simulation.cluster.plan import PlannedFault
 from tests.simulation.cluster.replicas.watcher import ReplicaWatcher
-from tests.simulation.net.streams import End
 from tests.simulation.scenarios.brokers import CLUSTER_ID, SimulatedBroker
 from tests.simulation.scenarios.cluster import CONTROLLER_PORT, SimulatedCluster
 from tests.simulation.scheduler import MS
@@ -41,7 +41,7 @@ class ClusterFaults:
         self.broken: list[SimulatedBroker] = []
         """Those that stay broken when the others are mended."""
         self._ask: Callable[[object, type], None] = lambda request, response_class: None
-        self._hits = ""
+        self.hits = ""
         """Whom the fault hits that happens now, if its plan says so."""
 
     def expect(self, faults: Sequence[PlannedFault], ask: Callable[[object, type], None]) -> None:
@@ -55,7 +55,7 @@ class ClusterFaults:
         if not self.is_over:
             self.happened[fault.kind] = self.happened.get(fault.kind, 0) + 1
             self.oracle.disturbances += 1
-            self._hits = fault.hits
+            self.hits = fault.hits
             HOW[fault.kind](self, random)
 
     def later(self, delay_ms: float, random: Random, callback: Callable[[], None]) -> None:
@@ -73,8 +73,8 @@ class ClusterFaults:
 
     def victim(self, random: Random) -> SimulatedBroker | None:
         """Returns whom a fault hits; None if there is nobody who could be."""
-        if self._hits:
-            return self._named(self._hits, random)
+        if self.hits:
+            return self._named(self.hits, random)
         controller = self.cluster.controller
         if controller is not None and random.random() < 0.5:
             return controller
@@ -107,13 +107,17 @@ class ClusterFaults:
         if broker.is_running or broker in self.broken:
             return
         self.oracle.disturbances += 1
+        storage.repair(self, broker)
         broker.on_failure = lambda error: self._failed(broker, error)
         broker.start()
         self.watcher.watch(broker)
         broker.process.loop.call_soon(self.oracle.watch, broker)
 
     def _failed(self, broker: SimulatedBroker, error: Exception) -> None:
-        assert isinstance(error, NotRegistered), f"{broker.machine.name} ended: {error!r}"
+        has_cause = isinstance(error, NotRegistered) or storage.may_end_brokers(self.happened)
+        assert has_cause, f"{broker.machine.name} ended: {error!r}"
+        if isinstance(error, StopFailed):
+            self.claims.was_stopped(broker.node_id)
         random = self.world.random(f"{broker.machine.name} life {broker.machine.lives}", "restart")
         self._start_later(broker, random)
 
@@ -163,6 +167,7 @@ class ClusterFaults:
 
     def _wipe(self, broker: SimulatedBroker) -> None:
         broker.kill()
+        storage.repair(self, broker)
         self.claims.disk_was_wiped(broker.node_id)
         self.watcher.disk_was_wiped(broker.node_id)
         self.tell(broker.machine.name, "has its disk wiped")
@@ -177,6 +182,28 @@ class ClusterFaults:
             self._start_later(broker, random)
 
         broker.stop(stopped)
+
+    def restart_all(self, random: Random) -> None:
+        """Stops one broker after the other cleanly; the next when the one before is ready again."""
+        self._restart(random.sample(self.cluster.brokers, len(self.cluster.brokers)), random)
+
+    def _restart(self, brokers: list[SimulatedBroker], random: Random) -> None:
+        broker, *others = brokers
+
+        def stopped() -> None:
+            self.claims.was_stopped(broker.node_id)
+            self._start_later(broker, random)
+            go_on()
+
+        def go_on() -> None:
+            """If it does not come back, the others are not stopped either."""
+            if broker.is_ready:
+                self._restart(others, random)
+            elif not self.is_over:
+                self.later(100, random, go_on)
+
+        if broker.is_ready and not broker.process.loop.is_paused and not self.is_over and others:
+            broker.stop(stopped)
 
     def pause(self, random: Random) -> None:
         if (broker := self.victim(random)) is not None:
@@ -195,61 +222,10 @@ class ClusterFaults:
         broker = random.choice(self.cluster.brokers)
         broker.machine.set_clock(random.choice((-3_600_000, -700, 0, 900, 60_000)))
 
-    # ---- the network
-
-    def isolate(self, random: Random) -> None:
-        broker = self.victim(random) or self.cluster.brokers[0]
-        self.world.network.isolate(broker.machine.name)
-        self._heal_later(random)
-
-    def cut_one_way(self, random: Random) -> None:
-        self._cut_between(random, is_symmetric=False)
-
-    def cut_both_ways(self, random: Random) -> None:
-        self._cut_between(random, is_symmetric=True)
-
-    def _cut_between(self, random: Random, *, is_symmetric: bool) -> None:
-        names = [broker.machine.name for broker in self.cluster.brokers]
-        if len(names) > 1:
-            source, target = random.sample(names, 2)
-            self.world.network.cut(source, target)
-            if is_symmetric:
-                self.world.network.cut(target, source)
-            self._heal_later(random)
-
-    def split(self, random: Random) -> None:
-        names = [broker.machine.name for broker in self.cluster.brokers]
-        here = random.sample(names, random.randrange(len(names)) or 1)
-        for one in here:
-            for other in names:
-                if other not in here:
-                    self.world.network.cut(one, other)
-                    self.world.network.cut(other, one)
-        self._heal_later(random)
-
-    def _heal_later(self, random: Random) -> None:
-        if random.random() < 0.7:
-            self.later(random.choice((200, 2_000, 8_000)), random, lambda: None if self.is_over else self.heal())
-
-    def heal(self, _random: Random | None = None) -> None:
-        self.oracle.disturbances += 1
-        self.world.network.heal_all()
-
-    def cut_connection(self, random: Random) -> None:
-        if connections := self.world.network.connections:
-            connection = connections[random.choice(list(connections))]
-            stream = random.choice((connection.to_server, connection.to_client))
-            end, after_bytes = random.choice(list(End)), random.choice((0, 1, 3, 50, random.randrange(2_000)))
-            self.tell("network", "cuts {} by {} after {} bytes", repr(connection), end.value, after_bytes)
-            stream.cut(end, after_bytes)
-
-    def stall(self, random: Random) -> None:
-        if connections := self.world.network.connections:
-            connection = connections[random.choice(list(connections))]
-            stream = random.choice((connection.to_server, connection.to_client))
-            duration_ms = random.choice((50, 1_000, 4_000))
-            self.tell("network", "stalls {} for {} ms", repr(connection), duration_ms)
-            stream.stall(duration_ms)
+    def heal_network(self) -> None:
+        if not self.is_over:
+            self.oracle.disturbances += 1
+            self.world.network.heal_all()
 
     # ---- the quorum
 
@@ -276,6 +252,13 @@ class ClusterFaults:
         )
         self.tell("faults", "{} is to be on {}", partition, request.topics[0].partitions[0].replicas)
         self._ask(request, AlterPartitionReassignmentsResponse)
+
+    def configure(self, random: Random) -> None:
+        """Lets some topic ask for fewer or for more replicas in sync."""
+        topic = random.choice(list(self.claims.by_partition)).topic
+        count = random.randint(1, self.min_insync_replicas)
+        self.tell("faults", "{} is to have {} in sync", topic, count)
+        self._ask(min_insync_replicas(topic, count), IncrementalAlterConfigsResponse)
 
     def recreate(self, random: Random) -> None:
         """Lets a topic be deleted, and one of the same name be created, soon or later."""
@@ -331,6 +314,7 @@ class ClusterFaults:
         for broker in self.cluster.brokers:
             if broker not in broken:
                 broker.machine.set_clock(0)
+                storage.repair(self, broker)
                 if broker.is_running and broker.process.loop.is_paused:
                     broker.process.loop.resume()
                 self.start(broker)
@@ -379,17 +363,26 @@ HOW: dict[str, Callable[[ClusterFaults, Random], None]] = {
     "power cut": ClusterFaults.cut_power,
     "power cut of all": ClusterFaults.cut_power_of_all,
     "pause": ClusterFaults.pause,
-    "isolate": ClusterFaults.isolate,
-    "cut one way": ClusterFaults.cut_one_way,
-    "cut both ways": ClusterFaults.cut_both_ways,
-    "split": ClusterFaults.split,
-    "heal network": ClusterFaults.heal,
-    "connection cut": ClusterFaults.cut_connection,
-    "stall": ClusterFaults.stall,
+    "isolate": network.isolate,
+    "cut one way": network.cut_one_way,
+    "cut both ways": network.cut_both_ways,
+    "split": network.split,
+    "ring": network.make_a_ring,
+    "heal network": network.heal,
+    "connection cut": network.cut_connection,
+    "stall": network.stall,
+    "refuse connects": network.refuse_connects,
+    "slow connects": network.slow_connects,
+    "slow node": network.slow_node,
     "clean stop": ClusterFaults.stop,
+    "restart all": ClusterFaults.restart_all,
+    "full disk": storage.fill,
+    "failing disk": storage.fail,
+    "slow disk": storage.slow_down,
     "wipe": ClusterFaults.wipe,
     "wipe all": ClusterFaults.wipe_all,
     "reassign": ClusterFaults.reassign,
+    "configure": ClusterFaults.configure,
     "recreate": ClusterFaults.recreate,
     "elect": ClusterFaults.elect,
     "resign": ClusterFaults.resign,

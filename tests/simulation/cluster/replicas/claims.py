@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 
 from barnabas.protocol.types import ZERO_UUID, TopicPartition, Uuid
 from barnabas.replication.metadata.image import NO_LEADER, ImageChanges, MetadataImage, PartitionImage, TopicImage
-from tests.simulation.scenarios.oracle import Oracle, Record, Sent
+from tests.simulation.scenarios.oracle import Oracle, Record, Sent, record_in
 
 
 class DataOracle(Oracle):
@@ -80,6 +80,13 @@ class DataOracle(Oracle):
         if not self.is_suspended:
             super().record_read(partition, offset, value)
             records_do_not_cross_topic_ids(partition, self.partitions[partition].read[-1], self._gone)
+
+    def read_nearby(self, partition: TopicPartition, offset: int, value: bytes) -> None:
+        """Hears of what was read from any replica, while nothing may be lost."""
+        end, read = self.committed_end(partition, self.topic_ids[partition.topic]), self.partitions[partition].read
+        assert end is None or offset < end, f"I14: {offset} of {partition} is read, {end} is committed"
+        if offset < len(read):
+            assert record_in(value) == read[offset], f"I14: {offset} of {partition} is {value!r} and {read[offset]}"
 
     def commit_acknowledged(self, group: str, partition: TopicPartition, offset: int, before: int) -> None:
         if not self.losses:

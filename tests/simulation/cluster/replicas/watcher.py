@@ -79,6 +79,8 @@ class ReplicaWatcher:
             broker_id, history = found
             log = partition.log
             history.elected(broker_id, partition.leader_epoch, batches_of(log, 0, log.log_end_offset))
+            if log.high_watermark > history.end:
+                self.committed(log)  # one that is the only replica begins with all that it finds
 
     def appended(self, log: Log) -> None:
         if (found := self._of(log)) is not None:
