@@ -42,10 +42,11 @@ class DynamicConfig:
         self._subscribers.append(on_change)
 
     def log_config(self, topic: str) -> LogConfig:
-        """Returns the configuration of a topic's logs. Before the metadata are there, only the defaults are known."""
+        """Returns the configuration of a topic's logs. Before the metadata are there, only the defaults are known: by
+        these nothing is deleted, because the topic may want to keep it."""
         defaults = self.current.log_defaults
         if self._image is None:
-            return defaults
+            return defaults.with_overrides({"retention.bytes": "-1", "retention.ms": "-1"})
         return defaults.with_overrides(self._image.config(ResourceType.TOPIC, topic))
 
     def load(self, image: MetadataImage) -> None:

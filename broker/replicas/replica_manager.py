@@ -222,9 +222,8 @@ class ReplicaManager:
         for name in list(self._logs.partitions()):
             if name.topic != CLUSTER_METADATA_TOPIC and (reason := self._why_stray(name)) is not None:
                 self._logs.move_aside(name, reason)
-        for resource in self._image.configs:
-            if resource.type == ResourceType.TOPIC and (topic := self._image.topic(resource.name)) is not None:
-                self._reconfigure([topic])
+        opened = dict.fromkeys(name.topic for name in self._logs.partitions() if self._logs.opened(name) is not None)
+        self._reconfigure(topic for name in opened if (topic := self._image.topic(name)) is not None)
         followed = []
         for topic in self._image.topics.values():
             for index, described in enumerate(topic.partitions):

@@ -38,8 +38,9 @@ def test_a_start_takes_over_what_the_metadata_say() -> None:
 
 
 def test_a_topics_configuration_is_its_own_over_the_brokers() -> None:
-    config = DynamicConfig({"node.id": "1", "log.retention.ms": "5"}, FakeReport())
-    assert config.log_config("orders").retention_ms == 5, "before the metadata are there"
+    config = DynamicConfig({"node.id": "1", "log.retention.ms": "5", "log.flush.interval.ms": "6"}, FakeReport())
+    before = config.log_config("orders")
+    assert (before.retention_ms, before.flush_ms) == (-1, 6), "nothing is deleted before the metadata are there"
     config.load(with_topics(cluster(1), new_topic("orders", configs={"segment.ms": "7"})))
     orders, others = config.log_config("orders"), config.log_config("others")
     assert (orders.retention_ms, orders.segment_ms) == (5, 7)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 
 _STILL_HEARD_MS = 6_000
+_STILL_MISLED_MS = 60_000
+"""A client that one that is cut off has told that it leads waits for its answer in vain, and may be told so again."""
 _LOOKS_EVERY_MS = 10
 
 
@@ -94,8 +96,7 @@ class Liveness:
             recreator.addresses = [broker.address for broker in well]
             self._within(20_000, lambda: recreator.is_idle, "L6: a topic is created again")
         self._probe(well)
-        # Who is told by one that is cut off that it still leads waits for its answer in vain, and may be told so again.
-        drained_ms = 20_000 if is_all else 60_000
+        drained_ms = 20_000 if is_all else _STILL_MISLED_MS
         self._within(drained_ms, lambda: self._is_drained(well), f"L4: everything is acknowledged by {names}")
         self._within(
             30_000, lambda: self._is_read(well), f"I11: everything is read from {names}"
