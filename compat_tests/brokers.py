@@ -115,6 +115,8 @@ def kafka_process(
         "controller.listener.names": "CONTROLLER",
         "log.dirs": str(folder / "data"),
         "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
         **settings,
     }
     config = folder / "server.properties"
@@ -154,6 +156,8 @@ def kafka_cluster(folder: Path, settings: dict[str, str], *formatting: str) -> I
 REPLICATED = {
     "default.replication.factor": "3",
     "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
     "min.insync.replicas": "2",
 }
 

@@ -12,6 +12,7 @@ import java.util.concurrent.ExecutionException;
 public final class Driver {
     private static final Members MEMBERS = new Members();
     private static final Held HELD = new Held();
+    private static final Transactions TRANSACTIONS = new Transactions();
 
     public static void main(String[] args) throws Exception {
         PrintStream answers = System.out;
@@ -49,6 +50,17 @@ public final class Driver {
             case "held_send": return HELD.send(request);
             case "held_read": return HELD.read(request);
             case "drop": return HELD.drop(request);
+            case "open_transactional": return TRANSACTIONS.open(request);
+            case "begin_transaction": return TRANSACTIONS.begin(request);
+            case "transactional_send": return TRANSACTIONS.send(request);
+            case "send_offsets": return TRANSACTIONS.sendOffsets(request);
+            case "commit_transaction": return TRANSACTIONS.commit(request);
+            case "abort_transaction": return TRANSACTIONS.abort(request);
+            case "drop_transactional": return TRANSACTIONS.drop(request);
+            case "copy": return TRANSACTIONS.copy(request);
+            case "transactional_identity": return TRANSACTIONS.identity(request);
+            case "resume_transaction": return TRANSACTIONS.resume(request);
+            case "fence_producer": return Transactions.fence(request);
             case "describe_cluster": return Topics.describeCluster(request);
             case "create_topic": return Topics.createTopic(request);
             case "list_topics": return Topics.listTopics(request);

@@ -11,6 +11,7 @@ import java.util.Map;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.ListOffsetsOptions;
 import org.apache.kafka.clients.admin.ListOffsetsResult;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -18,6 +19,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.IsolationLevel;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -131,8 +133,9 @@ final class Records {
         OffsetSpec place = timestamp == -2 ? OffsetSpec.earliest() : timestamp == -1 ? OffsetSpec.latest() : OffsetSpec.forTimestamp(timestamp);
         Map<TopicPartition, OffsetSpec> wanted = new HashMap<>();
         Json.partitions(request, "partitions").forEach(partition -> wanted.put(partition, place));
+        IsolationLevel isolation = IsolationLevel.valueOf(request.path("isolation").asText("read_uncommitted").toUpperCase());
         try (Admin admin = Admin.create(Json.settings(request))) {
-            Map<TopicPartition, ListOffsetsResult.ListOffsetsResultInfo> found = admin.listOffsets(wanted).all().get();
+            Map<TopicPartition, ListOffsetsResult.ListOffsetsResultInfo> found = admin.listOffsets(wanted, new ListOffsetsOptions(isolation)).all().get();
             ObjectNode answer = Json.JSON.createObjectNode();
             ArrayNode offsets = answer.putArray("offsets");
             for (TopicPartition partition : Json.partitions(request, "partitions")) {
@@ -149,6 +152,7 @@ final class Records {
         settings.put("max.partition.fetch.bytes", LARGEST_BYTES);
         settings.put("default.api.timeout.ms", 15_000);
         settings.put("request.timeout.ms", 15_000);
+        settings.put("isolation.level", request.path("isolation").asText("read_uncommitted"));
         if (request.hasNonNull("reset")) {
             settings.put("auto.offset.reset", request.get("reset").asText());
         }

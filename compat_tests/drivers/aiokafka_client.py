@@ -9,6 +9,7 @@ from aiokafka.admin import NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka_groups import GROUPS, with_admin
 from aiokafka_held import HELD, fields, records_out
+from aiokafka_transactions import TRANSACTIONS
 from json_lines import LARGEST_BYTES, Answer, Request, serve
 
 
@@ -45,6 +46,7 @@ def with_consumer(request: Request, action: Callable[[AIOKafkaConsumer], Awaitab
             max_partition_fetch_bytes=LARGEST_BYTES,
             fetch_max_bytes=4 * LARGEST_BYTES,
             auto_offset_reset=request.get("reset") or "latest",
+            isolation_level=request.get("isolation", "read_uncommitted"),
             request_timeout_ms=request.get("timeout_ms", 30_000),  # so long it looks for a topic
         )
         await consumer.start()
@@ -205,4 +207,4 @@ ADMIN = (
 )
 
 if __name__ == "__main__":
-    serve((produce, consume, consume_paused, offsets, list_offsets, *HELD, *ADMIN, *GROUPS))
+    serve((produce, consume, consume_paused, offsets, list_offsets, *HELD, *TRANSACTIONS, *ADMIN, *GROUPS))

@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
+from confluent_transactions import TRANSACTIONS
 from json_lines import LARGEST_BYTES, Answer, Request, serve
 
 
@@ -49,6 +50,7 @@ def consumer(request: Request) -> Consumer:
             "group.id": "assigned",  # librdkafka insists on a name; assign() never joins the group
             "enable.auto.commit": False,
             "auto.offset.reset": RESETS[request.get("reset")],
+            "isolation.level": request.get("isolation", "read_uncommitted"),
             "fetch.message.max.bytes": LARGEST_BYTES,
             "fetch.max.bytes": 4 * LARGEST_BYTES,
             "receive.message.max.bytes": 5 * LARGEST_BYTES,
@@ -202,4 +204,4 @@ ADMIN = (
 )
 
 if __name__ == "__main__":
-    serve((produce, consume, consume_paused, offsets, list_offsets, *HELD, *ADMIN, *GROUPS))
+    serve((produce, consume, consume_paused, offsets, list_offsets, *HELD, *TRANSACTIONS, *ADMIN, *GROUPS))

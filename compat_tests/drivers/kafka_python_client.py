@@ -9,6 +9,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
 from kafka_python_groups import GROUPS, VERSION_2, with_admin
 from kafka_python_held import HELD, fields, records_out
+from kafka_python_transactions import TRANSACTIONS
 
 
 def produce(request: Request) -> Answer:
@@ -53,6 +54,7 @@ def consumer(request: Request) -> KafkaConsumer:
         max_partition_fetch_bytes=LARGEST_BYTES,
         fetch_max_bytes=4 * LARGEST_BYTES,
         auto_offset_reset=request.get("reset") or "latest",
+        isolation_level=request.get("isolation", "read_uncommitted"),
     )
 
 
@@ -211,4 +213,4 @@ ADMIN = (
 )
 
 if __name__ == "__main__":
-    serve((produce, consume, consume_paused, offsets, list_offsets, *HELD, *ADMIN, *GROUPS))
+    serve((produce, consume, consume_paused, offsets, list_offsets, *HELD, *TRANSACTIONS, *ADMIN, *GROUPS))

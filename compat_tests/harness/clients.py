@@ -47,6 +47,7 @@ class Client(NamedTuple):
     sends_null_headers: bool = True
     tells_offsets: bool = True
     consumers_create_topics: bool = True  # by asking for their metadata, where the broker allows it
+    transactions_version: int = 1  # the newest that it speaks
     tells_when_fenced: bool = True
     tells_unknown_groups: bool = False  # as errors, which came with version 6 of DescribeGroups; before, they are dead
     looks_again_for_topics: bool = True  # that match its pattern
@@ -180,6 +181,7 @@ CLIENTS = (
             ),
             **excused("ends when its last connection is gone", f.GROUPS_GO_ON),
             **excused("ends when a topic is unknown", f.WAITING_FOR_TOPICS),
+            **excused("has no transactions", f.TRANSACTIONS, f.TRANSACTIONAL_OFFSETS, f.COPIES),
             **excused("has no admin client", *(feature for feature in f.CLIENT_FEATURES if feature.column == f.ADMIN)),
         },
     ),
@@ -197,6 +199,7 @@ CLIENTS = (
         KAFKA_LIBS,
         everyday=False,  # where a test does not name it: its successor speaks the same versions, and one more
         assignors=(COOPERATIVE, RANGE, ROUND_ROBIN, STICKY),
+        transactions_version=2,
         tells_unknown_groups=True,
         # By default it forgets all metadata while nobody answers, and then joins again because of what is new in it.
         settings_to_stay={"metadata.recovery.strategy": "none"},
@@ -206,6 +209,7 @@ CLIENTS = (
         "4.4.0",
         CACHE / "kafka-clients-4.4.0" / "libs",
         assignors=(COOPERATIVE, RANGE, ROUND_ROBIN, STICKY),
+        transactions_version=2,
         tells_unknown_groups=True,
         settings_to_stay={"metadata.recovery.strategy": "none"},  # as its predecessor
     ),
@@ -216,8 +220,10 @@ CLIENTS = (
         assignors=(COOPERATIVE, RANGE, STICKY),
         remote_assignors=(UNIFORM,),
         consumers_create_topics=False,
+        transactions_version=2,
         tells_unknown_groups=True,
         lacks={
+            **excused("sends only the offsets of the group that it is in itself", f.TRANSACTIONAL_OFFSETS),
             **excused("leaves without its instance id, which no broker accepts", f.NEW_STATIC),
             **excused(MATCHED_BY_THE_BROKER, f.NEW_PATTERNS),
             **excused(JOINS_AGAIN, f.GROUPS_GO_ON),

@@ -6,6 +6,7 @@ A driver is a program that reads one JSON request per line and answers each with
      "idempotence", "timeout_ms"} -> {"offsets": [offset, or anything where the client does not tell or acks=0]}:
      after timeout_ms the client itself gives up, whatever it is waiting for, and says why
     {"op": "consume", "bootstrap", "topic", "partitions": [number], "count", "timeout_ms", "reset",
+     "isolation": "read_committed" | "read_uncommitted",
      "start": {} | {"offset"} | {"timestamp"} | {"end": true}}
         -> {"records": [record with partition, offset, timestamp]}: `count` of them, fewer if time runs out.
      `start` is the beginning if it is empty. `reset` is auto.offset.reset, "earliest", "latest" or "none", or null
@@ -24,6 +25,17 @@ A driver is a program that reads one JSON request per line and answers each with
      the acknowledgements and retrying as the client itself does
     {"op": "held_read", "name", "count", "timeout_ms"} -> {"records"}: the next ones from that consumer
     {"op": "drop", "name"} -> {}
+
+    {"op": "open_transactional", "bootstrap", "name", "transactional_id", "settings": {Kafka's name: value}} -> {}: opens
+     a producer that lives until "drop_transactional"; unless the client puts that off, it asks for its identity now
+    {"op": "begin_transaction" | "commit_transaction" | "abort_transaction", "name"} -> {}
+    {"op": "transactional_send", "name", "topic", "records", "timeout_ms"} -> {"offsets"}: waits for acknowledgements
+    {"op": "send_offsets", "name", "group", "offsets": [{"topic", "partition", "offset", "metadata", "leader_epoch"}],
+     "member": {"member_id", "generation"} | null} -> {}: in the transaction, of a member or of nobody
+    {"op": "copy", "bootstrap", "transactional_id", "settings", "source", "target", "group", "count",
+     "per_transaction", "abort_every"} -> {"copied", "transactions"}: reads one topic as a member of the group, writes
+     the same records to the other, and sends the offsets with them, until `count` records are committed. Every
+     transaction with a number that `abort_every` divides is aborted and then made again
 
     {"op": "describe_cluster", "bootstrap"}
         -> {"cluster_id" (null where the client does not tell), "brokers": [[id, host, port]], "controller": id or null}
@@ -141,11 +153,12 @@ class Driver:
         partitions: Iterable[int] = (0,),
         start: dict[str, int] | None = None,
         reset: str | None = None,
+        isolation: str = "read_uncommitted",
         timeout_ms: int = 30_000,
     ) -> list[Record]:
         """Exactly `count` records, in the order of partitions and offsets."""
         where = {"topic": topic, "partitions": list(partitions), "start": start or {}, "reset": reset}
-        answer = self.ask("consume", count=count, timeout_ms=timeout_ms, **where)
+        answer = self.ask("consume", count=count, timeout_ms=timeout_ms, isolation=isolation, **where)
         records = sorted((decoded(record) for record in answer["records"]), key=lambda r: (r.partition, r.offset))
         assert len(records) == count, f"{self.client.name} read {len(records)} of {count} records"
         return records

@@ -24,8 +24,8 @@ def of_groups(title: str, *tests: str, column: str = "") -> tuple[Feature, Featu
     return classic, classic.in_the_consumer_protocol()
 
 
-PRODUCER, CONSUMER, GROUPS, NEW_GROUPS, ADMIN, RESTARTS = COLUMNS = (
-    "produce", "consume", "groups", "groups (KIP-848)", "admin", "broker restarts",
+PRODUCER, CONSUMER, GROUPS, NEW_GROUPS, EXACTLY_ONCE, ADMIN, RESTARTS = COLUMNS = (
+    "produce", "consume", "groups", "groups (KIP-848)", "transactions", "admin", "broker restarts",
 )  # fmt: skip
 
 # Producers
@@ -88,6 +88,21 @@ COMMITS, NEW_COMMITS = of_groups(
 )
 LONE_COMMITS = Feature("Commits without a subscription", ("groups/test_group_offsets.py",), GROUPS)
 
+# Transactions
+TRANSACTIONS = Feature(
+    "Transactions: commit, abort, fencing, timeout, recovery", ("transactions/test_transactions.py",), EXACTLY_ONCE
+)
+TRANSACTIONAL_OFFSETS = Feature(
+    "Offsets committed with a transaction",
+    ("transactions/test_transactions.py::test_offsets_are_committed_with_their_transaction",),
+    EXACTLY_ONCE,
+)
+COPIES = Feature(
+    "Consume, transform, produce",
+    ("transactions/test_transactions.py::test_a_copy_is_exact_although_some_transactions_are_aborted",),
+    EXACTLY_ONCE,
+)
+
 # Administration
 TOPICS = Feature("Topics, their configuration, records, the cluster", ("test_admin.py", "test_cluster.py"), ADMIN)
 WATCHING_GROUPS = Feature("Groups listed and described, and their offsets", ("groups/test_group_admin.py",), ADMIN)
@@ -123,6 +138,7 @@ CLIENT_FEATURES = (
     *(OFFSETS, MANY_OFFSETS, PAUSE, RESETS, OUT_OF_RANGE),
     *(LIFE, STATIC, KILLED, PATTERNS, COMMITS, LONE_COMMITS, WAITING_FOR_TOPICS),
     *(NEW_LIFE, MIGRATION, NEW_STATIC, NEW_KILLED, NEW_PATTERNS, BROKER_PATTERNS, NEW_COMMITS),
+    *(TRANSACTIONS, TRANSACTIONAL_OFFSETS, COPIES),
     *(TOPICS, WATCHING_GROUPS, WATCHING_NEW_GROUPS, ALTERING_OFFSETS, DELETING_OFFSETS, DELETING_GROUPS),
     *(GROUPS_GO_ON, NEW_GROUPS_GO_ON, CLIENTS_GO_ON),
 )

@@ -6,8 +6,9 @@ const { Unsupported } = require('./json_lines');
 const { EARLIEST, LATEST } = require('./offsets');
 const { Reader, positionsOf } = require('./reader');
 
-async function withReader({ bootstrap, topic, timeout_ms }, action) {
-  const reader = new Reader(kafka(bootstrap, { retry: retriesWithin(timeout_ms) }), topic);
+async function withReader({ bootstrap, topic, timeout_ms, isolation }, action) {
+  const readUncommitted = isolation !== 'read_committed';
+  const reader = new Reader(kafka(bootstrap, { retry: retriesWithin(timeout_ms) }), topic, { readUncommitted });
   try {
     return await action(reader);
   } finally {

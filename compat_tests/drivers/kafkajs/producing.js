@@ -13,11 +13,12 @@ const COMPRESSIONS = {
   zstd: CompressionTypes.ZSTD,
 };
 
-function producer(client, idempotent) {
+function producer(client, idempotent, options = {}) {
   return client.producer({
     createPartitioner: Partitioners.DefaultPartitioner, // named, or kafkajs warns that it was another one before
     idempotent,
     ...(idempotent && { maxInFlightRequests: 1 }),
+    ...options,
   });
 }
 

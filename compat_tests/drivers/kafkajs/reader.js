@@ -11,14 +11,14 @@ const { recordOf } = require('./records');
 const SESSION = { sessionTimeout: 2_000, heartbeatInterval: 300 };
 
 class Reader {
-  constructor(client, topic) {
+  constructor(client, topic, options = {}) {
     this.topic = topic;
     this.active = [];
     this.positions = new Map();
     this.records = [];
     this.failure = null;
     this.notify = () => {};
-    this.consumer = client.consumer({ groupId: `reader-${randomUUID()}`, ...SESSION, ...CONSUMER });
+    this.consumer = client.consumer({ groupId: `reader-${randomUUID()}`, ...SESSION, ...CONSUMER, ...options });
     this.consumer.on(this.consumer.events.GROUP_JOIN, () => this.takePlace());
     this.consumer.on(this.consumer.events.CRASH, ({ payload }) => payload.restart || this.fail(payload.error));
   }

@@ -98,6 +98,7 @@ type Consume struct {
 	Partitions       []int32
 	Start            Start
 	Reset            *string // nil: as the client does by itself
+	Isolation        string
 	Count            int
 	Timeout          Milliseconds `json:"timeout_ms"`
 

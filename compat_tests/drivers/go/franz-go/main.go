@@ -27,12 +27,13 @@ func main() {
 		groupOperations,
 		driver.Members(openMember),
 		driver.Holds(hold),
+		driver.Transactionals(openTransactional, copyRecords),
 	)
 }
 
 func open(bootstrap string, options ...kgo.Opt) (*kgo.Client, error) {
 	shared := []kgo.Opt{
-		kgo.SeedBrokers(strings.Split(bootstrap, ",")...),
+		kgo.SeedBrokers(seeds(bootstrap)...),
 		kgo.WithLogger(kgo.BasicLogger(os.Stderr, kgo.LogLevelInfo, nil)),
 		// A broker that restarts is back before the default would have grown to seconds.
 		kgo.RetryBackoffFn(func(int) time.Duration { return 250 * time.Millisecond }),
@@ -55,3 +56,5 @@ func withAdmin[Request any](
 		return perform(ctx, kadm.NewClient(client), request)
 	})
 }
+
+func seeds(bootstrap string) []string { return strings.Split(bootstrap, ",") }

@@ -110,6 +110,7 @@ func openConsumer(request driver.Consume, more ...kgo.Opt) (*kgo.Client, error) 
 		[]kgo.Opt{
 			kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{request.Topic: offsets}),
 			kgo.ConsumeResetOffset(resetOf(request.Reset)),
+			kgo.FetchIsolationLevel(isolationOf(request.Isolation)),
 			kgo.FetchMaxPartitionBytes(driver.LargestBytes),
 			kgo.FetchMaxWait(500 * time.Millisecond),
 		},
@@ -160,4 +161,11 @@ func resetOf(name *string) kgo.Offset {
 		return kgo.NewOffset().AtStart() // its default
 	}
 	return resets[*name]
+}
+
+func isolationOf(name string) kgo.IsolationLevel {
+	if name == "read_committed" {
+		return kgo.ReadCommitted()
+	}
+	return kgo.ReadUncommitted()
 }

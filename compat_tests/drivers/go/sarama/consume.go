@@ -10,7 +10,11 @@ import (
 )
 
 func consume(request driver.Consume) (driver.Answer, error) {
-	reader, err := openReader(request.Bootstrap, newConfig())
+	config := newConfig()
+	if request.Isolation == "read_committed" {
+		config.Consumer.IsolationLevel = sarama.ReadCommitted
+	}
+	reader, err := openReader(request.Bootstrap, config)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,7 @@ func main() {
 		groupOperations,
 		driver.Members(openMember),
 		driver.Holds(hold),
+		driver.Transactionals(openTransactional, copyRecords),
 	)
 }
 
