@@ -113,6 +113,7 @@ def sarama(name: str, title: str, *arguments: str, assignors: tuple[str, ...]) -
 
 
 JOINS_AGAIN = "joins again in a new generation when a connection is refused"
+COUNTS_REFUSED_BATCHES = "its sequence numbers go on after a batch that was refused, which every broker takes for a gap"
 MATCHED_BY_THE_BROKER = "lets the broker match patterns"
 
 CLIENTS = (
@@ -125,7 +126,10 @@ CLIENTS = (
         tells_when_fenced=False,  # it stops its heartbeats
         tells_unknown_groups=True,
         looks_again_for_topics=False,  # it asks only for what has matched before
-        lacks=excused(NOT_IN_ITS_ADMIN, f.WATCHING_NEW_GROUPS),
+        lacks={
+            **excused(NOT_IN_ITS_ADMIN, f.WATCHING_NEW_GROUPS),
+            **excused(COUNTS_REFUSED_BATCHES, f.TRANSACTIONS_GO_ON),
+        },
     ),
     Client(
         "kafka-python-2",
@@ -137,7 +141,10 @@ CLIENTS = (
         sends_null_headers=False,
         looks_again_for_topics=False,  # as its successor
         commit_fields=("metadata",),
-        lacks=excused(NOT_IN_ITS_ADMIN, f.WATCHING_NEW_GROUPS, f.ALTERING_OFFSETS, f.DELETING_OFFSETS),
+        lacks={
+            **excused(NOT_IN_ITS_ADMIN, f.WATCHING_NEW_GROUPS, f.ALTERING_OFFSETS, f.DELETING_OFFSETS),
+            **excused("its commit waits for ever for a connection that was lost", f.TRANSACTIONS_SURVIVE),
+        },
     ),
     Client(
         "aiokafka",
@@ -146,9 +153,12 @@ CLIENTS = (
         assignors=(RANGE, ROUND_ROBIN, STICKY),
         tells_when_fenced=False,  # it joins again and again
         commit_fields=(),
-        lacks=excused(
-            NOT_IN_ITS_ADMIN, f.WATCHING_NEW_GROUPS, f.ALTERING_OFFSETS, f.DELETING_OFFSETS, f.DELETING_GROUPS
-        ),
+        lacks={
+            **excused(
+                NOT_IN_ITS_ADMIN, f.WATCHING_NEW_GROUPS, f.ALTERING_OFFSETS, f.DELETING_OFFSETS, f.DELETING_GROUPS
+            ),
+            **excused(COUNTS_REFUSED_BATCHES, f.TRANSACTIONS_GO_ON),
+        },
     ),
     Client(
         "confluent-kafka",
@@ -181,7 +191,7 @@ CLIENTS = (
             ),
             **excused("ends when its last connection is gone", f.GROUPS_GO_ON),
             **excused("ends when a topic is unknown", f.WAITING_FOR_TOPICS),
-            **excused("has no transactions", f.TRANSACTIONS, f.TRANSACTIONAL_OFFSETS, f.COPIES),
+            **excused("has no transactions", f.TRANSACTIONS, f.TRANSACTIONS_GO_ON, f.TRANSACTIONAL_OFFSETS, f.COPIES, f.TRANSACTIONS_SURVIVE),
             **excused("has no admin client", *(feature for feature in f.CLIENT_FEATURES if feature.column == f.ADMIN)),
         },
     ),

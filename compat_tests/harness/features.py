@@ -90,7 +90,12 @@ LONE_COMMITS = Feature("Commits without a subscription", ("groups/test_group_off
 
 # Transactions
 TRANSACTIONS = Feature(
-    "Transactions: commit, abort, fencing, timeout, recovery", ("transactions/test_transactions.py",), EXACTLY_ONCE
+    "Transactions: commit, abort, isolation, fencing, timeout", ("transactions/test_transactions.py",), EXACTLY_ONCE
+)
+TRANSACTIONS_GO_ON = Feature(
+    "Transactions after a batch that was refused",
+    ("transactions/test_transactions.py::test_a_producer_goes_on_after_a_batch_that_was_refused",),
+    EXACTLY_ONCE,
 )
 TRANSACTIONAL_OFFSETS = Feature(
     "Offsets committed with a transaction",
@@ -131,6 +136,9 @@ GROUPS_GO_ON, NEW_GROUPS_GO_ON = of_groups(
     "groups/test_group_restarts.py::test_members_go_on_with_their_partitions_in_the_same_generation",
     column=RESTARTS,
 )
+TRANSACTIONS_SURVIVE = Feature(
+    "Restarts: in the middle of a transaction", ("transactions/test_transaction_restarts.py",), RESTARTS
+)
 CLIENTS_GO_ON = Feature("Restarts: producers and consumers go on", ("test_reconnect.py",), RESTARTS)
 
 CLIENT_FEATURES = (
@@ -138,9 +146,9 @@ CLIENT_FEATURES = (
     *(OFFSETS, MANY_OFFSETS, PAUSE, RESETS, OUT_OF_RANGE),
     *(LIFE, STATIC, KILLED, PATTERNS, COMMITS, LONE_COMMITS, WAITING_FOR_TOPICS),
     *(NEW_LIFE, MIGRATION, NEW_STATIC, NEW_KILLED, NEW_PATTERNS, BROKER_PATTERNS, NEW_COMMITS),
-    *(TRANSACTIONS, TRANSACTIONAL_OFFSETS, COPIES),
+    *(TRANSACTIONS, TRANSACTIONS_GO_ON, TRANSACTIONAL_OFFSETS, COPIES),
     *(TOPICS, WATCHING_GROUPS, WATCHING_NEW_GROUPS, ALTERING_OFFSETS, DELETING_OFFSETS, DELETING_GROUPS),
-    *(GROUPS_GO_ON, NEW_GROUPS_GO_ON, CLIENTS_GO_ON),
+    *(GROUPS_GO_ON, NEW_GROUPS_GO_ON, CLIENTS_GO_ON, TRANSACTIONS_SURVIVE),
 )
 SPARK_FEATURES = (Feature("Batch and streaming, reads and writes, lost data", ("spark",)),)
 BROKER_FEATURES = (
