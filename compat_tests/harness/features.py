@@ -107,6 +107,11 @@ COPIES = Feature(
     ("transactions/test_transactions.py::test_a_copy_is_exact_although_some_transactions_are_aborted",),
     EXACTLY_ONCE,
 )
+JAVA_TRANSACTIONS = Feature(
+    "Fenced members, unstable offsets, upgrade, Flink's way to resume",
+    ("transactions/test_transactions_java.py",),
+    EXACTLY_ONCE,
+)
 
 # Administration
 TOPICS = Feature("Topics, their configuration, records, the cluster", ("test_admin.py", "test_cluster.py"), ADMIN)
@@ -146,7 +151,7 @@ CLIENT_FEATURES = (
     *(OFFSETS, MANY_OFFSETS, PAUSE, RESETS, OUT_OF_RANGE),
     *(LIFE, STATIC, KILLED, PATTERNS, COMMITS, LONE_COMMITS, WAITING_FOR_TOPICS),
     *(NEW_LIFE, MIGRATION, NEW_STATIC, NEW_KILLED, NEW_PATTERNS, BROKER_PATTERNS, NEW_COMMITS),
-    *(TRANSACTIONS, TRANSACTIONS_GO_ON, TRANSACTIONAL_OFFSETS, COPIES),
+    *(TRANSACTIONS, TRANSACTIONS_GO_ON, TRANSACTIONAL_OFFSETS, COPIES, JAVA_TRANSACTIONS),
     *(TOPICS, WATCHING_GROUPS, WATCHING_NEW_GROUPS, ALTERING_OFFSETS, DELETING_OFFSETS, DELETING_GROUPS),
     *(GROUPS_GO_ON, NEW_GROUPS_GO_ON, CLIENTS_GO_ON, TRANSACTIONS_SURVIVE),
 )
