@@ -33,6 +33,7 @@ EVERYWHERE = (
     Allowed("*", "*ErrorMessage", "Texts are for people; both have one.", c.both_texts),
     Allowed("*", "*ErrorMessage", "A refusal is explained also where Kafka's is not.", c.text_here_only),
     Allowed("*", "*LogAppendTimeMs", "Each broker has its own clock.", c.both_clocks),
+    Allowed("*", "*TimeMs", "Each broker has its own clock.", c.both_clocks),
     Allowed("*", "*Timestamp", "Each broker has its own clock, and LogAppendTime writes it.", c.both_clocks),
     Allowed("*", "*Documentation", "Documentation is for people; it is written anew."),
     Allowed(

@@ -38,9 +38,6 @@ KEPT = {
     ("IncrementalAlterConfigs", "ValidateOnly"),
     ("AlterConfigs", "ResourceType"),
     ("IncrementalAlterConfigs", "ResourceType"),
-    ("FindCoordinator", "KeyType"),  # transactions are not served
-    ("InitProducerId", "TransactionalId"),
-    ("Produce", "TransactionalId"),
     ("JoinGroup", "SessionTimeoutMs"),  # what happens when a time is up is not told by a request
     ("JoinGroup", "RebalanceTimeoutMs"),
     ("DeleteTopics", "TopicNames"),  # nothing but what the story owns

@@ -14,6 +14,7 @@ from compat_tests.differential.stories.fetches import SessionOfTheDeleted, Waits
 from compat_tests.differential.stories.groups import BothProtocols, ClassicGroup, ConsumerGroup
 from compat_tests.differential.stories.records import Batches, Lifecycle, Producers, Sessions
 from compat_tests.differential.stories.topics import Configs, Pages
+from compat_tests.differential.stories.transactions import Transactions
 from compat_tests.differential.story import Arena, Story
 
 SETTINGS = {
@@ -21,6 +22,7 @@ SETTINGS = {
     "auto.create.topics.enable": "false",
     "log.retention.ms": "-1",  # old timestamps are part of the test
     "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
 }
@@ -30,12 +32,12 @@ STORIES: dict[str, type[Story]] = {
     for story in (
         *(EveryVersion, Anything, Frames),
         *(Producers, Batches, Sessions, SessionOfTheDeleted, Waits, Lifecycle, Configs, Pages),
-        *(ClassicGroup, ConsumerGroup, BothProtocols),
+        *(ClassicGroup, ConsumerGroup, BothProtocols, Transactions),
     )
 }
 ROUND = (
     *("Anything", "Producers", "Anything", "ClassicGroup", "Anything", "Batches", "Anything", "ConsumerGroup"),
-    *("Anything", "Sessions", "Frames", "Anything", "Lifecycle", "Anything", "BothProtocols", "Configs"),
+    *("Anything", "Sessions", "Transactions", "Frames", "Anything", "Lifecycle", "Anything", "BothProtocols", "Configs"),
     *("Anything", "Pages", "Anything", "SessionOfTheDeleted", "Anything", "Waits"),
 )
 """The stories in their order, over and over, after every version had its turn."""

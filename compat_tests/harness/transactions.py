@@ -54,7 +54,9 @@ class Transactional:
         offsets: list[int | None] = answer["offsets"]
         return offsets
 
-    def send_offsets(self, group: str, offsets: dict[tuple[str, int], int], member: dict[str, Any] | None = None) -> None:
+    def send_offsets(
+        self, group: str, offsets: dict[tuple[str, int], int], member: dict[str, Any] | None = None
+    ) -> None:
         given = [
             {"topic": topic, "partition": partition, "offset": offset, "metadata": "", "leader_epoch": -1}
             for (topic, partition), offset in offsets.items()

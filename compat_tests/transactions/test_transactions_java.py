@@ -1,5 +1,5 @@
 """What only the Java clients show: members that are fenced, offsets that are not stable yet, empty transactions, fencing
-by an administrator, an upgrade under a living producer, and transactions that another process ends, as Flink has it."""
+by an administrator, an upgrade under a living producer, and a transaction that another process ends, as with Flink."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,9 +15,7 @@ from compat_tests.harness.transactions import READ_COMMITTED, Speaker, Transacti
 from compat_tests.transactions.conftest import FEATURES_TOOL, Stage
 
 JAVA = [client for client in CLIENTS if client.name.startswith("java-")]
-SPEAKERS = [
-    Speaker(client.name, version) for client in JAVA for version in range(1, client.transactions_version + 1)
-]
+SPEAKERS = [Speaker(client.name, version) for client in JAVA for version in range(1, client.transactions_version + 1)]
 everybody = pytest.mark.parametrize("speaker", SPEAKERS, ids=str)
 
 
@@ -86,11 +84,9 @@ def test_offsets_of_an_open_transaction_are_waited_for(stage: Stage, speaker: Sp
     assert group.committed(stage.admin) == {}  # an administrator does not wait
     producer.commit()
 
-    def committed() -> int | None:
-        (found,) = waiting.committed((stage.name, 0))
-        return found and found["offset"]
-
-    eventually(lambda: committed() == 1, "the offset is committed")
+    (committed,) = waiting.committed((stage.name, 0))
+    assert committed is not None
+    assert committed["offset"] == 1
     group.leave()
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from compat_tests.differential.batches import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, Batch, Record
+from compat_tests.differential.shapes.transactions import transactional_id
 from compat_tests.differential.world import INT32_MAX, INT64_MAX, World
 
 HOUR_MS = 3_600_000
@@ -84,7 +85,7 @@ def produce(world: World, version: int) -> dict[str, Any]:
         {**world.topic_entry(version, 13), "PartitionData": [partition()]}
     ]  # one: what failed is not told
     return {
-        "TransactionalId": world.pick(None, "", "transactional", p=0.03),
+        "TransactionalId": world.pick(None, "", transactional_id(world), p=0.03),
         "Acks": acks,
         "TimeoutMs": world.pick(5_000, 0, -1, INT32_MAX, p=0.1),
         "TopicData": world.some(topic, 2) if acks else unacknowledged,
@@ -175,7 +176,7 @@ def delete_records(world: World, version: int) -> dict[str, Any]:
 def init_producer_id(world: World, version: int) -> dict[str, Any]:
     known = world.one(*world.producer_ids) if world.producer_ids else -1
     return {
-        "TransactionalId": world.pick(None, "", "transactional", p=0.05),
+        "TransactionalId": world.pick(None, "", transactional_id(world), p=0.2),
         "TransactionTimeoutMs": world.one(0, -1, 60_000, INT32_MAX),
         "ProducerId": world.pick(-1, known, 5_000_000_000, -2, INT64_MAX, p=0.4),
         "ProducerEpoch": world.pick(-1, 0, 1, 32_767, p=0.4),
