@@ -155,7 +155,7 @@ CLIENT_FEATURES = (
     *(TOPICS, WATCHING_GROUPS, WATCHING_NEW_GROUPS, ALTERING_OFFSETS, DELETING_OFFSETS, DELETING_GROUPS),
     *(GROUPS_GO_ON, NEW_GROUPS_GO_ON, CLIENTS_GO_ON, TRANSACTIONS_SURVIVE),
 )
-SPARK_FEATURES = (Feature("Batch and streaming, reads and writes, lost data", ("spark",)),)
+SPARK_FEATURES = (Feature("Batch and streaming, reads and writes, lost data, transactional topics", ("spark",)),)
 BROKER_FEATURES = (
     Feature("One group with members of every client", ("groups/test_group_mixtures.py",)),
     Feature(

@@ -9,7 +9,7 @@ from compat_tests.conftest import Drivers, Restartable, own_name, require
 from compat_tests.harness.driver import Driver
 from compat_tests.spark.session import NewTopic, Spark, Topic, spark_client
 
-for module in ("reading", "streaming", "losses", "writing"):
+for module in ("reading", "streaming", "losses", "transactions", "writing"):
     pytest.register_assert_rewrite(f"compat_tests.spark.{module}")
 
 # Retention and compaction look again after a moment, and begin at once.

@@ -3,6 +3,7 @@
 from compat_tests.spark.losses import *  # noqa: F403
 from compat_tests.spark.reading import *  # noqa: F403
 from compat_tests.spark.streaming import *  # noqa: F403
+from compat_tests.spark.transactions import *  # noqa: F403
 from compat_tests.spark.writing import *  # noqa: F403
 
 PYSPARK = "3.5.7"
