@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache"
 DRIVER = sorted((ROOT / "compat_tests" / "drivers").glob("*.java"))
 KAFKA_TOOLS = ROOT / "compat_tests" / "drivers" / "Tools.java"  # of the driver that has Kafka's tools beside it
+STREAMS_DRIVER = ROOT / "compat_tests" / "drivers" / "streams" / "WordCount.java"
 GO_DRIVER = ROOT / "compat_tests" / "drivers" / "go"
 KAFKAJS = tuple(ROOT / "compat_tests" / "drivers" / "kafkajs" / f"{name}.json" for name in ("package", "package-lock"))
 
@@ -37,6 +38,8 @@ KAFKA = (
     "org.apache.kafka:kafka-tools:4.3.0",
     "org.apache.logging.log4j:log4j-slf4j-impl:2.25.3",
 )
+# Without RocksDB, which is large: the application that is tested keeps its state in memory.
+KAFKA_STREAMS = ("org.apache.kafka:kafka-streams:4.3.0",)
 # Beside Kafka's own version, which comes with its broker.
 JAVA_CLIENTS = {
     version: (
@@ -137,6 +140,13 @@ def compiled_driver(kafka: str) -> Callable[[Path], None]:
     return make
 
 
+def compiled_streams(folder: Path) -> None:
+    """Needs Kafka, of which Streams is a part, beside its own jar."""
+    maven(KAFKA_STREAMS, only_these=True)(folder)
+    path = f"{CACHE / 'kafka-4.3.0' / 'libs' / '*'}:{folder / 'libs' / '*'}"
+    run("javac", "-nowarn", "-cp", path, "-d", str(folder), str(STREAMS_DRIVER))
+
+
 def go_programs(folder: Path) -> None:
     run("go", "build", "-C", str(GO_DRIVER), "-trimpath", "-buildvcs=false", "-o", f"{folder}/", "./...")
 
@@ -212,6 +222,9 @@ def components() -> list[Component]:
         Component("kafka-python-2.3.3", "kafka-python==2.3.3", (), python_packages("kafka-python==2.3.3")),
         Component("kafka-4.3.0", " ".join(KAFKA), ("java", "mvn"), maven(KAFKA)),
         Component("driver-4.3.0", f"{KAFKA} {source}", ("javac", "mvn"), compiled_driver("kafka-4.3.0")),
+        Component(
+            "driver-streams", f"{KAFKA_STREAMS} {STREAMS_DRIVER.read_text()}", ("javac", "mvn"), compiled_streams
+        ),
         *java_clients,
         Component("driver-go", programs, ("go",), go_programs, everyday=False),
         Component("driver-kafkajs", packages, ("node", "npm"), node_packages, everyday=False),

@@ -37,7 +37,17 @@ STORIES: dict[str, type[Story]] = {
 }
 ROUND = (
     *("Anything", "Producers", "Anything", "ClassicGroup", "Anything", "Batches", "Anything", "ConsumerGroup"),
-    *("Anything", "Sessions", "Transactions", "Frames", "Anything", "Lifecycle", "Anything", "BothProtocols", "Configs"),
+    *(
+        "Anything",
+        "Sessions",
+        "Transactions",
+        "Frames",
+        "Anything",
+        "Lifecycle",
+        "Anything",
+        "BothProtocols",
+        "Configs",
+    ),
     *("Anything", "Pages", "Anything", "SessionOfTheDeleted", "Anything", "Waits"),
 )
 """The stories in their order, over and over, after every version had its turn."""

@@ -87,9 +87,7 @@ def test_ranges_begin_and_end_in_what_is_not_read(
         assert sorted(row.offset for row in rows) == found
 
 
-def test_a_batch_ends_where_a_transaction_is_open(
-    spark: Spark, new_topic: NewTopic, new_producer: NewProducer
-) -> None:
+def test_a_batch_ends_where_a_transaction_is_open(spark: Spark, new_topic: NewTopic, new_producer: NewProducer) -> None:
     topic = new_topic()
     topic.write(2)
     producer = new_producer(topic)

@@ -96,7 +96,12 @@ def values(partition: int) -> list[bytes]:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
 @pytest.mark.parametrize("target", ["copiers", "broker"])
 def test_a_copy_is_exact_whatever_is_interrupted(
-    restartable: Restartable, drivers: Drivers, tmp_path: Path, target: str, number: signal.Signals, group_metadata: bool
+    restartable: Restartable,
+    drivers: Drivers,
+    tmp_path: Path,
+    target: str,
+    number: signal.Signals,
+    group_metadata: bool,
 ) -> None:
     name = f"{target}-{number.name}-{'group' if group_metadata else 'partitions'}"
     bootstrap = restartable.broker.bootstrap

@@ -123,7 +123,9 @@ class Transactions(WithRecords):
     def look_at_offsets(self) -> None:
         wanted = [{"Name": f"{self.prefix}-a", "PartitionIndexes": [0]}]
         group = {"GroupId": self.group, "MemberId": None, "MemberEpoch": -1, "Topics": wanted}
-        self.ask("OffsetFetch", {"Groups": [group], "RequireStable": self.world.flag()}, self.version("OffsetFetch", 8, 9))
+        self.ask(
+            "OffsetFetch", {"Groups": [group], "RequireStable": self.world.flag()}, self.version("OffsetFetch", 8, 9)
+        )
 
     def look_at_transactions(self) -> None:
         self.ask("DescribeTransactions", {"TransactionalIds": [self.name, f"{self.prefix}-nobody"]}, 0)
