@@ -26,8 +26,8 @@ A driver is a program that reads one JSON request per line and answers each with
     {"op": "held_read", "name", "count", "timeout_ms"} -> {"records"}: the next ones from that consumer
     {"op": "drop", "name"} -> {}
 
-    {"op": "open_transactional", "bootstrap", "name", "transactional_id", "settings": {Kafka's name: value}} -> {}: opens
-     a producer that lives until "drop_transactional"; unless the client puts that off, it asks for its identity now
+    {"op": "open_transactional", "bootstrap", "name", "transactional_id", "settings": {Kafka's name: value}} -> {}:
+     opens a producer that lives until "drop_transactional"; unless the client puts that off, it asks for its identity
     {"op": "begin_transaction" | "commit_transaction" | "abort_transaction", "name"} -> {}
     {"op": "transactional_send", "name", "topic", "records", "timeout_ms"} -> {"offsets"}: waits for acknowledgements
     {"op": "send_offsets", "name", "group", "offsets": [{"topic", "partition", "offset", "metadata", "leader_epoch"}],
