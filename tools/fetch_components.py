@@ -222,15 +222,18 @@ def components() -> list[Component]:
         Component("kafka-python-2.3.3", "kafka-python==2.3.3", (), python_packages("kafka-python==2.3.3")),
         Component("kafka-4.3.0", " ".join(KAFKA), ("java", "mvn"), maven(KAFKA)),
         Component("driver-4.3.0", f"{KAFKA} {source}", ("javac", "mvn"), compiled_driver("kafka-4.3.0")),
-        Component(
-            "driver-streams", f"{KAFKA_STREAMS} {STREAMS_DRIVER.read_text()}", ("javac", "mvn"), compiled_streams
-        ),
+        streams_component(),
         *java_clients,
         Component("driver-go", programs, ("go",), go_programs, everyday=False),
         Component("driver-kafkajs", packages, ("node", "npm"), node_packages, everyday=False),
         *image_components(),
         *newer_python(),
     ]
+
+
+def streams_component() -> Component:
+    made_from = f"{KAFKA_STREAMS} {STREAMS_DRIVER.read_text()}"
+    return Component("driver-streams", made_from, ("javac", "mvn"), compiled_streams)
 
 
 def image_components() -> list[Component]:

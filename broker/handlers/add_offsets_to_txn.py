@@ -4,6 +4,7 @@ send it no more: TxnOffsetCommit does it.
 """
 
 from barnabas.base.promise import Promise
+from barnabas.broker.handlers.auto_creation import create_topics
 from barnabas.broker.handlers.fenced_producers import code_for
 from barnabas.broker.node import Node
 from barnabas.broker.request_context import RequestContext
@@ -21,10 +22,18 @@ def handle(
     def refused(error: KafkaError) -> AddOffsetsToTxnResponse:
         return AddOffsetsToTxnResponse(error_code=code_for(error, context.api_version, _PRODUCER_FENCED_SINCE))
 
+    def added() -> Promise[None]:
+        partition = TopicPartition(GROUP_METADATA_TOPIC, node.groups.partition_of(request.group_id))
+        return node.transactions.add_partitions(
+            request.transactional_id, request.producer_id, request.producer_epoch, [partition], client_version=0
+        )
+
+    def is_there(_errors: dict[str, ErrorCode]) -> None:
+        if node.image.topic(GROUP_METADATA_TOPIC) is None:
+            raise CoordinatorNotAvailable(f"there is no {GROUP_METADATA_TOPIC} so far")
+
     if node.image.topic(GROUP_METADATA_TOPIC) is None:
-        return refused(CoordinatorNotAvailable(f"there is no {GROUP_METADATA_TOPIC} so far"))
-    partition = TopicPartition(GROUP_METADATA_TOPIC, node.groups.partition_of(request.group_id))
-    added = node.transactions.add_partitions(
-        request.transactional_id, request.producer_id, request.producer_epoch, [partition], client_version=0
-    )
-    return added.map(lambda _: AddOffsetsToTxnResponse(error_code=ErrorCode.NONE)).or_else(refused)
+        done = create_topics(node, [GROUP_METADATA_TOPIC]).map(is_there).then(lambda _: added())
+    else:
+        done = added()
+    return done.map(lambda _: AddOffsetsToTxnResponse(error_code=ErrorCode.NONE)).or_else(refused)

@@ -3,12 +3,12 @@
 v2 a code of its own for a producer that was fenced; v4, between brokers, many transactions in one request, and
 partitions that are only checked; v5 that a transaction may only be aborted (KIP-890).
 
-All partitions of a transaction are added or none: if one cannot be, the others are answered OPERATION_NOT_ATTEMPTED.
-Clients cannot add internal topics: offsets have an API of their own. What clients of versions 0 to 3 add is written by
-the first rules, what brokers add by the second.
+All partitions of a transaction are added or none: if one cannot be, or is not there to be checked, the others are
+answered OPERATION_NOT_ATTEMPTED. Clients cannot add internal topics: offsets have an API of their own. What clients of
+versions 0 to 3 add is written by the first rules, what brokers add by the second.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from barnabas.base.promise import Promise, all_of, resolved
 from barnabas.broker.handlers.fenced_producers import code_for
@@ -30,15 +30,15 @@ from barnabas.replication.metadata.image import INTERNAL_TOPICS
 _PRODUCER_FENCED_SINCE = 2
 _BETWEEN_BROKERS_SINCE = 4
 
-Errors = dict[TopicPartition, ErrorCode]
+Results = list[AddPartitionsToTxnTopicResult]
 
 
 def handle(
     node: Node, request: AddPartitionsToTxnRequest, context: RequestContext
 ) -> Promise[AddPartitionsToTxnResponse]:
     if context.api_version < _BETWEEN_BROKERS_SINCE:
-        return _added(node, _of_client(request), context).map(
-            lambda errors: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(errors))
+        return _added_or_verified(node, _of_client(request), context).map(
+            lambda results: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
         )
     results = [_result(node, transaction, context) for transaction in request.transactions]
     return all_of(results).map(lambda results: AddPartitionsToTxnResponse(results_by_transaction=results))
@@ -56,36 +56,28 @@ def _of_client(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransact
 def _result(
     node: Node, transaction: AddPartitionsToTxnTransaction, context: RequestContext
 ) -> Promise[AddPartitionsToTxnResult]:
-    errors = (_verified if transaction.verify_only else _added)(node, transaction, context)
-    return errors.map(
-        lambda errors: AddPartitionsToTxnResult(
-            transactional_id=transaction.transactional_id, topic_results=_results(errors)
-        )
+    return _added_or_verified(node, transaction, context).map(
+        lambda results: AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=results)
     )
 
 
-def _added(node: Node, transaction: AddPartitionsToTxnTransaction, context: RequestContext) -> Promise[Errors]:
-    partitions = _partitions(transaction.topics)
+def _added_or_verified(
+    node: Node, transaction: AddPartitionsToTxnTransaction, context: RequestContext
+) -> Promise[Results]:
+    topics, partitions = transaction.topics, _partitions(transaction.topics)
     is_client = context.api_version < _BETWEEN_BROKERS_SINCE
     wrong = {partition: error for partition in partitions if (error := _error(node, partition, is_client=is_client))}
     if wrong:
-        return resolved(dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED) | wrong)
-    added = node.transactions.add_partitions(
-        transaction.transactional_id,
-        transaction.producer_id,
-        transaction.producer_epoch,
-        partitions,
-        client_version=0 if is_client else 2,
-    )
-    return added.map(lambda _: dict.fromkeys(partitions, ErrorCode.NONE)).or_else(_all_refused(partitions, context))
+        return resolved(_results(dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED) | wrong))
 
+    def refused(error: KafkaError) -> Results:
+        return _same_results(topics, code_for(error, context.api_version, _PRODUCER_FENCED_SINCE))
 
-def _verified(node: Node, transaction: AddPartitionsToTxnTransaction, context: RequestContext) -> Promise[Errors]:
-    partitions = _partitions(transaction.topics)
-    verified = node.transactions.verify_partitions(
-        transaction.transactional_id, transaction.producer_id, transaction.producer_epoch, partitions
-    )
-    return verified.or_else(_all_refused(partitions, context))
+    producer = (transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
+    if transaction.verify_only:
+        return node.transactions.verify_partitions(*producer, partitions).map(_results).or_else(refused)
+    added = node.transactions.add_partitions(*producer, partitions, client_version=0 if is_client else 2)
+    return added.map(lambda _: _same_results(topics, ErrorCode.NONE)).or_else(refused)
 
 
 def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
@@ -102,14 +94,21 @@ def _error(node: Node, partition: TopicPartition, *, is_client: bool) -> ErrorCo
     return ErrorCode.NONE
 
 
-def _all_refused(partitions: Sequence[TopicPartition], context: RequestContext) -> Callable[[KafkaError], Errors]:
-    def refused(error: KafkaError) -> Errors:
-        return dict.fromkeys(partitions, code_for(error, context.api_version, _PRODUCER_FENCED_SINCE))
+def _same_results(topics: Iterable[AddPartitionsToTxnTopic], code: ErrorCode) -> Results:
+    """Returns the one result of everything, in the words of the request."""
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
+                for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
 
-    return refused
 
-
-def _results(errors: Mapping[TopicPartition, ErrorCode]) -> list[AddPartitionsToTxnTopicResult]:
+def _results(errors: Mapping[TopicPartition, ErrorCode]) -> Results:
     topics: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
     for partition, code in errors.items():
         result = AddPartitionsToTxnPartitionResult(partition_index=partition.partition, partition_error_code=code)

@@ -83,6 +83,13 @@ RECORDS = (
         "A retried batch is answered without a timestamp under CreateTime; Kafka gives the batch's.",
         c.retried,
     ),
+    Allowed(
+        "WriteTxnMarkers",
+        "connection",
+        "Kafka never answers for a marker that names a partition twice, or none.",
+        c.never_answered_by_kafka,
+        ends=True,
+    ),
     Allowed("Fetch", "*AbortedTransactions", "None at all are an empty list; Kafka may say null.", c.none_or_empty),
     Allowed(
         "ListOffsets",

@@ -30,52 +30,59 @@ class Reader(Protocol):
 SEND_MS = 30_000
 
 
-def operations(
-    open_producer: Callable[[Request], Producer], open_reader: Callable[[Request], Reader]
-) -> tuple[Callable[[Request], Answer], ...]:
-    """The part of the contract that is about them, for one client."""
-    producers: dict[str, Producer] = {}
+class Transactionals:
+    """The part of the contract that is about them, for one client: a method for each operation."""
 
-    def open_transactional(request: Request) -> Answer:
-        producers[request["name"]] = open_producer(request)
+    def __init__(self, open_producer: Callable[[Request], Producer], open_reader: Callable[[Request], Reader]) -> None:
+        self.open_producer = open_producer
+        self.open_reader = open_reader
+        self.producers: dict[str, Producer] = {}
+
+    def open_transactional(self, request: Request) -> Answer:
+        self.producers[request["name"]] = self.open_producer(request)
         return {}
 
-    def begin_transaction(request: Request) -> Answer:
-        producers[request["name"]].begin()
+    def begin_transaction(self, request: Request) -> Answer:
+        self.producers[request["name"]].begin()
         return {}
 
-    def transactional_send(request: Request) -> Answer:
-        sent = producers[request["name"]].send(request["topic"], request["records"], request["timeout_ms"])
+    def transactional_send(self, request: Request) -> Answer:
+        sent = self.producers[request["name"]].send(request["topic"], request["records"], request["timeout_ms"])
         return {"offsets": list(sent)}
 
-    def send_offsets(request: Request) -> Answer:
+    def send_offsets(self, request: Request) -> Answer:
         offsets = {(each["topic"], each["partition"]): each["offset"] for each in request["offsets"]}
-        producers[request["name"]].send_offsets(offsets, request["group"], None)
+        self.producers[request["name"]].send_offsets(offsets, request["group"], None)
         return {}
 
-    def commit_transaction(request: Request) -> Answer:
-        producers[request["name"]].commit()
+    def commit_transaction(self, request: Request) -> Answer:
+        self.producers[request["name"]].commit()
         return {}
 
-    def abort_transaction(request: Request) -> Answer:
-        producers[request["name"]].abort()
+    def abort_transaction(self, request: Request) -> Answer:
+        self.producers[request["name"]].abort()
         return {}
 
-    def drop_transactional(request: Request) -> Answer:
-        producers.pop(request["name"]).close()
+    def drop_transactional(self, request: Request) -> Answer:
+        self.producers.pop(request["name"]).close()
         return {}
 
-    def copy(request: Request) -> Answer:
-        producer, reader = open_producer(request), open_reader(request)
+    def copy(self, request: Request) -> Answer:
+        producer, reader = self.open_producer(request), self.open_reader(request)
         try:
             return copied(request, producer, reader)
         finally:
             reader.close()
             producer.close()
 
+
+def operations(
+    open_producer: Callable[[Request], Producer], open_reader: Callable[[Request], Reader]
+) -> tuple[Callable[[Request], Answer], ...]:
+    one = Transactionals(open_producer, open_reader)
     return (
-        *(open_transactional, begin_transaction, transactional_send, send_offsets),
-        *(commit_transaction, abort_transaction, drop_transactional, copy),
+        *(one.open_transactional, one.begin_transaction, one.transactional_send, one.send_offsets),
+        *(one.commit_transaction, one.abort_transaction, one.drop_transactional, one.copy),
     )
 
 

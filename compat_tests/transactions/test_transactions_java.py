@@ -1,5 +1,5 @@
-"""What only the Java clients show: fenced members, offsets that are not stable yet, empty transactions, an administrator who
-fences, an upgrade under a living producer, and a transaction that another process ends, as with Flink."""
+"""What only the Java clients show: fenced members, offsets that are not stable yet, empty transactions, fencing by an
+administrator, an upgrade under a living producer, and a transaction that another process ends, as with Flink."""
 
 from collections.abc import Callable
 from typing import Any

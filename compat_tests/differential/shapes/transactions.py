@@ -1,5 +1,5 @@
-"""Transactions, one request at a time, of producers that the coordinator does not know. stories/transactions.py has those
-that it does: what is open after a request would be ended sooner by one broker than by the other."""
+"""Transactions, one request at a time, of producers that the coordinator does not know; stories/transactions.py has one
+that it does. What is open after a request would be ended sooner by one broker than by the other."""
 
 from typing import Any
 

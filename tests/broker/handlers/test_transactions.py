@@ -114,6 +114,12 @@ def test_the_offsets_of_a_group_are_added_as_their_partition(client: RawClient) 
     assert (topic.topic, len(topic.partitions)) == ("__consumer_offsets", 1)
 
 
+def test_the_offsets_of_the_first_group_of_all_have_their_topic_created() -> None:
+    with Broker() as broker, RawClient(broker.port) as client:
+        assert client.call(FindCoordinatorRequest(key="offsets", key_type=1), 3).error_code == NONE
+        test_the_offsets_of_a_group_are_added_as_their_partition(client)
+
+
 def test_brokers_add_and_check_many_transactions_at_once(client: RawClient) -> None:
     producer = init(client, "many")
 
@@ -138,6 +144,7 @@ def test_brokers_add_and_check_many_transactions_at_once(client: RawClient) -> N
     assert codes(asked("many", 0, verify_only=False), nobody) == [NONE, ErrorCode.INVALID_PRODUCER_ID_MAPPING]
     assert codes(asked("many", 0, verify_only=True)) == [NONE]
     assert codes(asked("many", 1, verify_only=True)) == [ErrorCode.TRANSACTION_ABORTABLE]
+    assert codes(asked("many", 9, verify_only=True)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
