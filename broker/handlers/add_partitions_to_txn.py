@@ -64,20 +64,24 @@ def _result(
 def _added_or_verified(
     node: Node, transaction: AddPartitionsToTxnTransaction, context: RequestContext
 ) -> Promise[Results]:
-    topics, partitions = transaction.topics, _partitions(transaction.topics)
+    partitions = _partitions(transaction.topics)
     is_client = context.api_version < _BETWEEN_BROKERS_SINCE
     wrong = {partition: error for partition in partitions if (error := _error(node, partition, is_client=is_client))}
     if wrong:
         return resolved(_results(dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED) | wrong))
 
+    def same(code: ErrorCode) -> Results:
+        """Returns the one result of everything. Clients are answered in the words of their request."""
+        return _of_each(transaction.topics, code) if is_client else _results(dict.fromkeys(partitions, code))
+
     def refused(error: KafkaError) -> Results:
-        return _same_results(topics, code_for(error, context.api_version, _PRODUCER_FENCED_SINCE))
+        return same(code_for(error, context.api_version, _PRODUCER_FENCED_SINCE))
 
     producer = (transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
     if transaction.verify_only:
         return node.transactions.verify_partitions(*producer, partitions).map(_results).or_else(refused)
     added = node.transactions.add_partitions(*producer, partitions, client_version=0 if is_client else 2)
-    return added.map(lambda _: _same_results(topics, ErrorCode.NONE)).or_else(refused)
+    return added.map(lambda _: same(ErrorCode.NONE)).or_else(refused)
 
 
 def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
@@ -94,8 +98,7 @@ def _error(node: Node, partition: TopicPartition, *, is_client: bool) -> ErrorCo
     return ErrorCode.NONE
 
 
-def _same_results(topics: Iterable[AddPartitionsToTxnTopic], code: ErrorCode) -> Results:
-    """Returns the one result of everything, in the words of the request."""
+def _of_each(topics: Iterable[AddPartitionsToTxnTopic], code: ErrorCode) -> Results:
     return [
         AddPartitionsToTxnTopicResult(
             name=topic.name,
