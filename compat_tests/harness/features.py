@@ -90,7 +90,9 @@ LONE_COMMITS = Feature("Commits without a subscription", ("groups/test_group_off
 
 # Transactions
 TRANSACTIONS = Feature(
-    "Transactions: commit, abort, isolation, fencing, timeout", ("transactions/test_transactions.py",), EXACTLY_ONCE
+    "Transactions: commit, abort, isolation, fencing, timeout",
+    ("transactions/test_transactions.py", "transactions/test_transactions_java.py"),
+    EXACTLY_ONCE,
 )
 TRANSACTIONS_GO_ON = Feature(
     "Transactions after a batch that was refused",
@@ -105,11 +107,6 @@ TRANSACTIONAL_OFFSETS = Feature(
 COPIES = Feature(
     "Consume, transform, produce",
     ("transactions/test_transactions.py::test_a_copy_is_exact_although_some_transactions_are_aborted",),
-    EXACTLY_ONCE,
-)
-JAVA_TRANSACTIONS = Feature(
-    "Fenced members, unstable offsets, upgrade, Flink's way to resume",
-    ("transactions/test_transactions_java.py",),
     EXACTLY_ONCE,
 )
 
@@ -151,7 +148,7 @@ CLIENT_FEATURES = (
     *(OFFSETS, MANY_OFFSETS, PAUSE, RESETS, OUT_OF_RANGE),
     *(LIFE, STATIC, KILLED, PATTERNS, COMMITS, LONE_COMMITS, WAITING_FOR_TOPICS),
     *(NEW_LIFE, MIGRATION, NEW_STATIC, NEW_KILLED, NEW_PATTERNS, BROKER_PATTERNS, NEW_COMMITS),
-    *(TRANSACTIONS, TRANSACTIONS_GO_ON, TRANSACTIONAL_OFFSETS, COPIES, JAVA_TRANSACTIONS),
+    *(TRANSACTIONS, TRANSACTIONS_GO_ON, TRANSACTIONAL_OFFSETS, COPIES),
     *(TOPICS, WATCHING_GROUPS, WATCHING_NEW_GROUPS, ALTERING_OFFSETS, DELETING_OFFSETS, DELETING_GROUPS),
     *(GROUPS_GO_ON, NEW_GROUPS_GO_ON, CLIENTS_GO_ON, TRANSACTIONS_SURVIVE),
 )
