@@ -11,6 +11,7 @@ from crc32c import crc32c
 
 from tests.lying.proxy import (
     API_VERSIONS,
+    END_TXN,
     FETCH,
     FIND_COORDINATOR,
     OFFSET_COMMIT,
@@ -97,6 +98,10 @@ def without_the_second(batches: list[bytes]) -> list[bytes]:
     return [*batches[:1], *batches[2:]]
 
 
+def without_the_fourth(batches: list[bytes]) -> list[bytes]:
+    return [*batches[:3], *batches[4:]]
+
+
 def the_second_again(batches: list[bytes]) -> list[bytes]:
     return [*batches[:2], *batches[1:]]
 
@@ -161,6 +166,27 @@ def alters(value: bytes) -> Lie:
         return bytes(reply)
 
     return lie
+
+
+def commits_all_transactions(exchange: Exchange) -> bytes:
+    """In EndTxn as librdkafka sends it, the last byte says what is asked for."""
+    request = exchange.request
+    return exchange.forward(request[:-1] + b"\1" if exchange.api_key == END_TXN else request)
+
+
+def aborts_the_third_transaction(exchange: Exchange) -> bytes:
+    request = exchange.request
+    is_third = exchange.api_key == END_TXN and exchange.number == 3
+    return exchange.forward(request[:-1] + b"\0" if is_third else request)
+
+
+def shows_what_is_not_committed(exchange: Exchange) -> bytes:
+    """Asks for it in the place of the consumer, in Fetch 11."""
+    request = bytearray(exchange.request)
+    if exchange.api_key == FETCH:
+        client_id_bytes = struct.unpack_from(">h", request, 8)[0]
+        request[10 + client_id_bytes + 16] = 0
+    return exchange.forward(bytes(request))
 
 
 def forgets_commits(exchange: Exchange) -> bytes:

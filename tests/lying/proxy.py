@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 PRODUCE, FETCH, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, SYNC_GROUP, API_VERSIONS = 0, 1, 8, 9, 10, 14, 18
+END_TXN = 26
 
 Forward = Callable[[bytes], bytes]
 Lie = Callable[["Exchange"], bytes]

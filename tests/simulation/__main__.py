@@ -18,15 +18,18 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from tests.simulation.cluster.defects.planted import DEFECTS, first_failure
+from tests.simulation.cluster.defects import planted
+from tests.simulation.cluster.defects.planted import first_failure
 from tests.simulation.cluster.many import ROOT, Total, results_file, run_many
 from tests.simulation.cluster.plan import Plan, plan_of, read_plan
 from tests.simulation.cluster.runs import Outcome, why_it_fails
 from tests.simulation.cluster.scenario import ManyBrokers
 from tests.simulation.cluster.shrinking import shrink
+from tests.simulation.cluster.transactions import defects as of_transactions
 from tests.simulation.scenarios.one_broker import OneBroker, Settings, short
 from tests.simulation.seeds import collected_by_hand
 
+DEFECTS = planted.DEFECTS | of_transactions.DEFECTS
 RESULTS = ROOT / ".cache" / "simulation"
 TEST = "tests/simulation/test_cluster.py"
 TOLD_EVERY_S = 10.0

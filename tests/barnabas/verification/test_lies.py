@@ -31,6 +31,16 @@ LIES: dict[str, tuple[Lie, str, set[str]]] = {
     "delivers nothing": (lies.fetching(lies.nothing), "--timeout 3", {"stuck-read", "unseen"}),
     "forgets commits": (lies.forgets_commits, "--seconds 3", {"commit-went-back"}),
 }
+TRANSACTIONS = "--transactions --seconds 3 --rate 100"
+LIES_ABOUT_TRANSACTIONS: dict[str, tuple[Lie, set[str]]] = {
+    "commits what is to be aborted": (lies.commits_all_transactions, {"aborted-read"}),
+    "aborts what is to be committed": (lies.aborts_the_third_transaction, {"lost-write"}),
+    "shows what is not committed": (lies.shows_what_is_not_committed, {"aborted-read", "uncommitted-read"}),
+    "leaves out a part of the second transaction": (
+        lies.fetching(lies.without_the_fourth),
+        {"lost-write", "torn-transaction"},
+    ),
+}
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +78,18 @@ def test_the_truth_passes(verify: Verify) -> None:
 @pytest.mark.parametrize(("lie", "options", "expected"), LIES.values(), ids=LIES.keys())
 def test_a_lie_is_found(lie: Lie, options: str, expected: set[str], verify: Verify) -> None:
     status, evidence = verify(lie, options)
+    assert status == 1
+    assert expected <= set(evidence["anomalies"])
+
+
+def test_the_truth_about_transactions_passes(verify: Verify) -> None:
+    status, evidence = verify(lies.none, TRANSACTIONS)
+    assert (status, evidence["anomalies"], evidence["warnings"]) == (0, {}, {})
+
+
+@pytest.mark.parametrize(("lie", "expected"), LIES_ABOUT_TRANSACTIONS.values(), ids=LIES_ABOUT_TRANSACTIONS.keys())
+def test_a_lie_about_transactions_is_found(lie: Lie, expected: set[str], verify: Verify) -> None:
+    status, evidence = verify(lie, TRANSACTIONS)
     assert status == 1
     assert expected <= set(evidence["anomalies"])
 

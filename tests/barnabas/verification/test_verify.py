@@ -54,6 +54,19 @@ def test_a_broker_that_does_nothing_wrong_passes(
     assert capsys.readouterr().out == out
 
 
+def test_transactions_pass(broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    history, evidence = tmp_path / "history.jsonl", tmp_path / "verdict.json"
+    assert verify(broker, f"--seconds 3 --rate 300 --transactions --history {history} --json {evidence}") == 0
+    out = capsys.readouterr().out
+    assert "every record of a committed transaction is there once" in out
+    transactions = json.loads(evidence.read_text())["counts"]["transactions"]
+    assert transactions["committed"] > transactions["aborted"] > 0
+    assert transactions["in_doubt"] == 0
+
+    assert main(["verify", "--replay", str(history)]) == 0
+    assert capsys.readouterr().out == out
+
+
 def test_a_topic_that_others_use_is_left_as_it_is(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
     broker.create_topics({"shared": 2})
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})

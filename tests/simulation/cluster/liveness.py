@@ -89,12 +89,7 @@ class Liveness:
         )
         if is_all:
             scenario.claims.all_is_mended()
-        for client in scenario.producers:
-            client.stop()
-        scenario.administrator.stop()
-        if (recreator := scenario.recreator) is not None:
-            recreator.addresses = [broker.address for broker in well]
-            self._within(20_000, lambda: recreator.is_idle, "L6: a topic is created again")
+        self._stop_writing(well)
         self._probe(well)
         drained_ms = 20_000 if is_all else _STILL_MISLED_MS
         self._within(drained_ms, lambda: self._is_drained(well), f"L4: everything is acknowledged by {names}")
@@ -103,11 +98,24 @@ class Liveness:
         )  # who asks may ask the dead
         if is_all:
             self._within(60_000, self._is_consumed, "L5: groups have no lag")
+            if scenario.transactions is not None:
+                scenario.transactions.end(scenario.place, self._within)
             self._all_leave()
         self._nothing_moves(well)
         self._replicas_are_equal(well)
         if is_all:
             nobody_waits(well)
+
+    def _stop_writing(self, well: list[SimulatedBroker]) -> None:
+        scenario = self._scenario
+        for client in scenario.producers:
+            client.stop()
+        if scenario.transactions is not None:
+            scenario.transactions.stop()
+        scenario.administrator.stop()
+        if (recreator := scenario.recreator) is not None:
+            recreator.addresses = [broker.address for broker in well]
+            self._within(20_000, lambda: recreator.is_idle, "L6: a topic is created again")
 
     def _all_leave(self) -> None:
         clients: list[ClusterClient] = [*self._scenario.readers, *self._scenario.members, self._scenario.administrator]
@@ -176,7 +184,8 @@ class Liveness:
         """Clients that have seen nothing of the faults are served at once."""
         scenario = self._scenario
         probes: list[SimulatedClient] = []
-        served = self._served(well)
+        read = {reader.partition for reader in scenario.readers}
+        served = [partition for partition in self._served(well) if partition in read]
         for number, broker in enumerate(well):
             place = scenario.place._replace(addresses=[broker.address])
             probes.append(Probe(place, f"probe-{broker.node_id}", facts=Facts(), interval_ms=0))

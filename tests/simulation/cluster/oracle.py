@@ -23,7 +23,7 @@ class ClusterOracle:
     def __init__(self, claims: Claims | None = None, brokers: Sequence[SimulatedBroker] = ()) -> None:
         self._brokers = brokers
         self.facts = Facts()
-        self.claims = Claims([], None, []) if claims is None else claims
+        self.claims = Claims([], {}, []) if claims is None else claims
         self.controllers: dict[int, tuple[int, int]] = {}
         """Who was active in each epoch of the quorum: the node and its life."""
         self.disturbances = 0

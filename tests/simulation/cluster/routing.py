@@ -56,9 +56,10 @@ class LeaderLink:
     Topics are named by their ids: what was meant for a topic that is deleted does not reach the next one of that name.
     """
 
-    def __init__(self, client: "ClusterClient", partition: TopicPartition) -> None:
+    def __init__(self, client: "ClusterClient", partition: TopicPartition, produce_version: int = _BY_TOPIC_ID) -> None:
         self._client = client
         self._partition = partition
+        self._versions = {FetchRequest: _BY_TOPIC_ID, ProduceRequest: produce_version}
         self._leader: PeerClient | None = None
         self._told_leader = NOBODY
         self._told_ms = 0
@@ -95,7 +96,7 @@ class LeaderLink:
         request, options = waiting.request, waiting.options
         if isinstance(request, FetchRequest | ProduceRequest):
             self._address(request)
-            options = options | {"max_version": _BY_TOPIC_ID}
+            options = options | {"max_version": self._versions[type(request)]}
         leader.send(request, waiting.response_class, **options).when_done(answered)
 
     def _address(self, request: FetchRequest | ProduceRequest) -> None:

@@ -45,6 +45,8 @@ from tests.simulation.cluster.replicas.listening import listening
 from tests.simulation.cluster.replicas.watcher import ReplicaWatcher
 from tests.simulation.cluster.routing import ClusterClient
 from tests.simulation.cluster.settings import Settings
+from tests.simulation.cluster.transactions.watcher import listening_to_transactions
+from tests.simulation.cluster.transactions.workload import PARTITIONS, TRANSACTIONAL, Transactions
 from tests.simulation.scenarios.cluster import SimulatedCluster
 from tests.simulation.scheduler import MS
 from tests.simulation.world import World
@@ -60,6 +62,7 @@ GROUPED = "grouped"
 
 RECREATED = "recreated"
 """Has one partition, and may be deleted and created again at any time."""
+OFFSETS, TRANSACTION_STATE = "__consumer_offsets", "__transaction_state"
 AT_ONCE = {"flush.messages": "1"}
 NEVER = {"flush.messages": str(2**63 - 1)}
 
@@ -78,6 +81,8 @@ class Founder(ClusterClient):
             self._topic(GROUPED, AT_ONCE, [1, 1, 1]),
             self.recreated(),
         ]
+        if self._settings.transactional + self._settings.copiers:
+            topics.append(self._topic(TRANSACTIONAL, AT_ONCE, range(1, PARTITIONS + 1)))
         link = self.link_to(self.addresses[0])
         if not self._settings.has_elr:
             off = FeatureUpdateKey(feature=ELR_VERSION, max_version_level=0, upgrade_type=UpgradeType.SAFE_DOWNGRADE)
@@ -147,13 +152,15 @@ class ManyBrokers:
         if "recreate" in settings.kinds:
             targets.append(TopicPartition(RECREATED, 0))
             oracles.append(DataOracle(targets[-1:], self._given))
-        flushed = [FLUSHED, GROUPED, "__consumer_offsets"] + [RECREATED] * settings.is_recreated_flushed
-        self.claims = Claims(oracles, self.grouped, flushed)
+        self.transactions = Transactions(settings, self._given) if settings.transactional + settings.copiers else None
+        self.claims = self._claims(oracles)
         self.oracle = ClusterOracle(self.claims, self.cluster.brokers)
         self.watcher = ReplicaWatcher(self.claims)
         self.producers = [self._producer(number, target) for number, target in enumerate(targets)]
         self.members = self._members()
         self.readers = self._readers()
+        if self.transactions is not None:
+            self.transactions.join(self.place, self.claims.by_partition)
         self.administrator = Administrator(
             self.place, "administrator", facts=self.oracle.facts, interval_ms=settings.admin_interval_ms
         )
@@ -165,6 +172,19 @@ class ManyBrokers:
         self.faults.min_insync_replicas = settings.min_insync_replicas
         self.faults.recreator = self.recreator
         self.liveness = Liveness(self)
+
+    def _claims(self, oracles: list[DataOracle]) -> Claims:
+        """Returns the claims about all partitions. Clients that work in transactions suffer from what is lost of
+        internal topics, and groups do, too."""
+        settings = self.settings
+        of_offsets: list[DataOracle] = [] if self.grouped is None else [self.grouped]
+        internal = {OFFSETS: of_offsets}
+        if self.transactions is not None:
+            oracle = self.transactions.oracle
+            oracles = [*oracles, oracle]
+            internal = {OFFSETS: [*of_offsets, oracle], TRANSACTION_STATE: [oracle]}
+        flushed = [FLUSHED, GROUPED, TRANSACTIONAL, *internal] + [RECREATED] * settings.is_recreated_flushed
+        return Claims(oracles, internal, flushed)
 
     @property
     def place(self) -> Place:
@@ -192,6 +212,7 @@ class ManyBrokers:
         readers = [
             ClusterReader(self.place_of(partition), f"reader-of-{partition}", partition)
             for partition in self.claims.by_partition
+            if partition.topic != TRANSACTIONAL
         ]
         if self.settings.near_readers:
             readers += [
@@ -210,7 +231,7 @@ class ManyBrokers:
         ]
 
     def run(self) -> "ManyBrokers":
-        with listening(self.watcher):
+        with listening(self.watcher), listening_to_transactions(self.transactions):
             return self._run()
 
     def _run(self) -> "ManyBrokers":
@@ -231,6 +252,8 @@ class ManyBrokers:
             self.recreator.start()
         for client in (*self.producers, *self.readers, *self.members, self.administrator):
             client.start()
+        if self.transactions is not None:
+            self.transactions.start()
 
     def expect_faults(self) -> None:
         messenger = Messenger(self.place, "messenger")

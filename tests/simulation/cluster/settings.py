@@ -5,7 +5,7 @@ in ten has none at all.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.simulation.scheduler import random_of
 
@@ -73,6 +73,15 @@ class Settings(NamedTuple):
     """How many of the producers are content with acks=1."""
     near_readers: bool = False
     """Whether each partition has one more reader, who reads from any replica."""
+    transactional: int = 0
+    """How many producers send in transactions."""
+    copiers: int = 0
+    """How many clients copy records and commit what they have read in one transaction."""
+    old_rules: int = 0
+    """How many of these keep to the rules of transactions of version 1."""
+    transaction_timeout_ms: int = 5_000
+    first_producer_epoch: int = 0
+    """In which epoch new transactional ids begin: those that reach the last one get another producer id."""
     kinds: tuple[str, ...] = ()
     faults: int = 0
     calm_ms: int = 4_000
@@ -92,6 +101,10 @@ class Settings(NamedTuple):
             "offsets.topic.num.partitions": "3",
             "offsets.topic.replication.factor": str(self.replication_factor),
             "min.insync.replicas": str(self.min_insync_replicas),
+            "transaction.state.log.num.partitions": "3",
+            "barnabas.transaction.first.producer.epoch": str(self.first_producer_epoch),
+            "transaction.state.log.replication.factor": str(self.replication_factor),
+            "transaction.state.log.min.isr": str(self.min_insync_replicas),
             "replica.lag.time.max.ms": str(self.lag_time_max_ms),
             "replica.fetch.wait.max.ms": str(self.fetch_wait_max_ms),
             "controller.quorum.auto.join.enable": str("wipe all" in self.kinds).lower(),
@@ -135,4 +148,19 @@ def drawn(seed: int, **fixed: object) -> Settings:
         acks_leader=random.choice((0, 0, 1)),
         is_recreated_flushed=random.random() < 0.5,
     )
-    return settings._replace(**fixed)  # type: ignore[arg-type]
+    return settings._replace(**_transactions(seed) | fixed)
+
+
+def _transactions(seed: int) -> dict[str, Any]:
+    """Draws who works in transactions: nobody in most of the seeds."""
+    random = random_of(seed, "cluster", "transactions")
+    if random.random() < 0.6:
+        return {}
+    transactional, copiers = random.choice(((1, 0), (2, 0), (0, 1), (1, 1)))
+    return {
+        "transactional": transactional,
+        "copiers": copiers,
+        "old_rules": random.randint(0, transactional + copiers),
+        "transaction_timeout_ms": random.choice((2_000, 5_000, 15_000)),
+        "first_producer_epoch": random.choice((0, 32_700, 32_764)),
+    }

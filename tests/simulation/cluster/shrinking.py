@@ -14,7 +14,7 @@ from tests.simulation.cluster.settings import Settings
 Fails = Callable[[Plan], str | None]
 """Runs a plan. Returns why it failed, as `reason_of` says it; None if it did not."""
 
-_INVARIANT = re.compile(r"\b[IL]\d+\b")
+_INVARIANT = re.compile(r"\b(?:T?I|L)\d+\b")
 _REASON_CHARACTERS = 60
 
 
@@ -124,6 +124,7 @@ def _as_usual(key: str) -> Simpler:
 
 
 USUALLY_THE_SAME = (
+    "transactional", "copiers", "old_rules", "first_producer_epoch", "transaction_timeout_ms",
     "acks_leader", "admin_interval_ms", "election_timeout_ms", "fetch_timeout_ms", "fetch_wait_max_ms", "has_elr",
     "heals_all", "is_recreated_flushed", "is_unclean", "segment_bytes", "snapshot_bytes",
 )  # fmt: skip

@@ -10,7 +10,7 @@ Rules:
   show what the others have lost. A partition with one replica has nobody else, and begins anew at once.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from barnabas.protocol.types import ZERO_UUID, TopicPartition, Uuid
 from barnabas.replication.metadata.image import NO_LEADER, ImageChanges, MetadataImage, PartitionImage, TopicImage
@@ -124,20 +124,23 @@ def records_do_not_cross_topic_ids(
 
 
 class Claims:
-    def __init__(self, oracles: Iterable[DataOracle], offsets: DataOracle | None, flushed: Iterable[str]) -> None:
-        """Takes the oracle that suffers when commits of groups are lost."""
+    def __init__(
+        self, oracles: Iterable[DataOracle], internal: Mapping[str, Sequence[DataOracle]], flushed: Iterable[str]
+    ) -> None:
+        """Takes the oracles that suffer when something is lost of an internal topic."""
         self.by_partition: dict[TopicPartition, DataOracle] = {
             partition: oracle for oracle in oracles for partition in oracle.partitions
         }
         self.oracles = list(dict.fromkeys(self.by_partition.values()))
         self.holders: dict[TopicPartition, set[int]] = {}
         self._known: dict[TopicPartition, PartitionImage] = {}
-        self._offsets = offsets
+        self._internal = internal
         self._flushed = frozenset(flushed)
         self._end_offset = 0
 
-    def oracle_of(self, partition: TopicPartition) -> DataOracle | None:
-        return self._offsets if partition.topic == "__consumer_offsets" else self.by_partition.get(partition)
+    def oracles_of(self, partition: TopicPartition) -> Sequence[DataOracle]:
+        oracle = self.by_partition.get(partition)
+        return self._internal.get(partition.topic, ()) if oracle is None else (oracle,)
 
     def known(self, partition: TopicPartition) -> PartitionImage:
         """Returns what the metadata said last."""
@@ -175,11 +178,10 @@ class Claims:
                 self._suspend(partition)
 
     def _suspend(self, partition: TopicPartition) -> None:
-        if (oracle := self.oracle_of(partition)) is None:
-            return
-        oracle.suspend()
-        if len(self._known[partition].replicas) == 1:
-            self._resume(oracle)
+        for oracle in self.oracles_of(partition):
+            oracle.suspend()
+            if len(self._known[partition].replicas) == 1:
+                self._resume(oracle)
 
     def all_is_mended(self) -> None:
         for oracle in self.oracles:
@@ -203,7 +205,7 @@ class Claims:
             self._created(topic)
             for index, now in enumerate(topic.partitions):
                 partition = TopicPartition(topic.name, index)
-                if self._known.get(partition) != now and self.oracle_of(partition) is not None:
+                if self._known.get(partition) != now and self.oracles_of(partition):
                     self._changed(partition, self._known.get(partition), now)
                     self._known[partition] = now
 

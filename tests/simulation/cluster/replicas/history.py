@@ -88,7 +88,7 @@ class History:
 
     def _commit(self, broker_id: int, batch: Batch) -> None:
         assert batch.base_offset == self.end, f"I9: {broker_id} commits {batch} of {self.name} after {self.end}"
-        if batch.producer[0] >= 0:
+        if batch.producer[2] >= 0:  # markers have no number
             earlier = self._sequences.setdefault(batch.producer, batch.base_offset)
             assert earlier == batch.base_offset, f"I15: {batch} of {self.name} is at {earlier}, too"
         self._by_offset[batch.base_offset] = batch

@@ -22,7 +22,7 @@ class Told:
 
     def __init__(self, *, is_flushed: bool = False, **first: object) -> None:
         self.oracle = DataOracle([NAME], set())
-        self.claims = Claims([self.oracle], None, [NAME.topic] if is_flushed else [])
+        self.claims = Claims([self.oracle], {}, [NAME.topic] if is_flushed else [])
         self._partition = PartitionImage(leader=1, leader_epoch=0, partition_epoch=0, replicas=(1, 2, 3), isr=(1, 2, 3))
         self._offset = 0
         self._topic_id = FIRST_ID
