@@ -91,7 +91,7 @@ DEFECTS: dict[str, Defect] = {
         seeds=20,
     ),
     "the offsets of a log that parts are taken": Defect(
-        plants.offsets_of_a_log_that_parts_are_taken, ("I9", "I13", "I14"), ("kill", "isolate")
+        plants.offsets_of_a_log_that_parts_are_taken, ("I9", "I13", "I14"), ("kill", "isolate"), seeds=20
     ),
     "who is about to leave counts no more": Defect(
         replaced(InSyncReplicas, "maximal_isr", property(plants.proposed_isr)),
