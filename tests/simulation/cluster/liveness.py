@@ -103,8 +103,8 @@ class Liveness:
             self._all_leave()
         self._nothing_moves(well)
         self._replicas_are_equal(well)
-        if is_all:
-            nobody_waits(well)
+        if is_all and all(producer.has_ended for producer in scenario.producers):
+            nobody_waits(well)  # a change of min.insync.replicas forgets who is eligible: nobody may be left to lead
 
     def _stop_writing(self, well: list[SimulatedBroker]) -> None:
         scenario = self._scenario
