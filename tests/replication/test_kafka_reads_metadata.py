@@ -37,10 +37,10 @@ def quorum(tmp_path_factory: pytest.TempPathFactory) -> Quorum:
     for request in (
         registration(1, rack="a"),
         BrokerHeartbeatRequest(
-            broker_id=1, broker_epoch=7, current_metadata_offset=7, want_fence=False, want_shut_down=False
+            broker_id=1, broker_epoch=8, current_metadata_offset=8, want_fence=False, want_shut_down=False
         ),
         CreateTopicsRequest(topics=topics),
-        AllocateProducerIdsRequest(broker_id=1, broker_epoch=7),
+        AllocateProducerIdsRequest(broker_id=1, broker_epoch=8),
     ):
         answer = quorum.submit(request)
         quorum.run()
@@ -53,8 +53,8 @@ def test_kafka_reads_the_log(quorum: Quorum) -> None:
     text = dumped(f"{quorum.log.path}/00000000000000000000.log")
     assert all(name in text for name in ("LeaderChange", "KRaftVersion", "KRaftVoters"))
     found = records(text)
-    assert [record["type"] for record in found[:7]] == [
-        *["FEATURE_LEVEL_RECORD"] * 3,
+    assert [record["type"] for record in found[:8]] == [
+        *["FEATURE_LEVEL_RECORD"] * 4,
         "CONFIG_RECORD",
         "REGISTER_BROKER_RECORD",
         "BROKER_REGISTRATION_CHANGE_RECORD",
@@ -63,9 +63,10 @@ def test_kafka_reads_the_log(quorum: Quorum) -> None:
     assert found[0]["data"] == {"name": "metadata.version", "featureLevel": 30}
     assert found[1]["data"] == {"name": "eligible.leader.replicas.version", "featureLevel": 1}
     assert found[2]["data"] == {"name": "group.version", "featureLevel": 1}
-    assert found[3]["data"] == {"resourceType": 4, "resourceName": "", "name": "min.insync.replicas", "value": "1"}
-    assert found[7]["data"] == {"resourceType": 2, "resourceName": "orders", "name": "retention.ms", "value": "5"}
-    assert (found[8]["version"], found[8]["data"]["leader"], found[8]["data"]["isr"]) == (2, 1, [1])
+    assert found[3]["data"] == {"name": "transaction.version", "featureLevel": 2}
+    assert found[4]["data"] == {"resourceType": 4, "resourceName": "", "name": "min.insync.replicas", "value": "1"}
+    assert found[8]["data"] == {"resourceType": 2, "resourceName": "orders", "name": "retention.ms", "value": "5"}
+    assert (found[9]["version"], found[9]["data"]["leader"], found[9]["data"]["isr"]) == (2, 1, [1])
     assert found[-1]["type"] == "PRODUCER_IDS_RECORD"
     assert len(found) == quorum.image.end_offset - 3  # all but the leader's three
 
@@ -80,7 +81,7 @@ def test_kafka_reads_a_snapshot(quorum: Quorum) -> None:
     types = [record["type"] for record in records(text)]
     assert types[0] == "FEATURE_LEVEL_RECORD"
     assert {name: types.count(name) for name in set(types)} == {
-        "FEATURE_LEVEL_RECORD": 3,
+        "FEATURE_LEVEL_RECORD": 4,
         "REGISTER_BROKER_RECORD": 1,
         "TOPIC_RECORD": 2,
         "PARTITION_RECORD": 52,

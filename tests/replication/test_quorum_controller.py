@@ -56,9 +56,9 @@ def config(number: int, value: str) -> ConfigRecord:
 
 def test_a_new_cluster_begins_with_its_leader_and_its_metadata_version(start: Start) -> None:
     quorum = start().lead()
-    assert log_text(quorum) == [(0, 3, 1, True), (3, 4, 1, False)]
+    assert log_text(quorum) == [(0, 3, 1, True), (3, 5, 1, False)]
     image = quorum.image
-    assert (image.epoch, image.controller_id, image.features["metadata.version"], image.end_offset) == (1, 1, 30, 7)
+    assert (image.epoch, image.controller_id, image.features["metadata.version"], image.end_offset) == (1, 1, 30, 8)
 
 
 def test_every_start_is_a_new_epoch_and_finds_what_was_committed(start: Start) -> None:
@@ -71,7 +71,7 @@ def test_every_start_is_a_new_epoch_and_finds_what_was_committed(start: Start) -
     again.lead()
     assert (again.epoch, again.image.epoch) == (3, 3)
     assert set(again.image.topics) == {"topic-1", "topic-2"}
-    assert log_text(again)[-1] == (10, 1, 3, True)  # the leader change, and no second metadata.version
+    assert log_text(again)[-1] == (11, 1, 3, True)  # the leader change, and no second metadata.version
 
 
 def test_nothing_is_published_before_it_is_on_disk_but_the_next_decision_sees_it(start: Start) -> None:
@@ -217,7 +217,7 @@ def test_a_transaction_that_never_ended_is_aborted_by_the_next_leader(start: Sta
     again.lead().append(topic(2))
     last = start()
     assert set(last.found().topics) == {"topic-2"}
-    assert log_text(last)[-3:] == [(9, 1, 3, True), (10, 1, 3, False), (11, 1, 3, False)]  # leads, aborts, goes on
+    assert log_text(last)[-3:] == [(10, 1, 3, True), (11, 1, 3, False), (12, 1, 3, False)]  # leads, aborts, goes on
 
 
 # ---- snapshots
@@ -254,22 +254,22 @@ def test_a_snapshot_is_taken_after_so_much_time_if_anything_is_new(start: Start)
     assert snapshot_ids(quorum) == []
     quorum.clock.advance(1)
     quorum.run()
-    assert snapshot_ids(quorum) == [(8, 1)]
+    assert snapshot_ids(quorum) == [(9, 1)]
     quorum.clock.advance(600_000)
     quorum.run()
-    assert snapshot_ids(quorum) == [(8, 1)]  # nothing happened since
+    assert snapshot_ids(quorum) == [(9, 1)]  # nothing happened since
 
 
 def test_two_snapshots_are_kept_and_the_log_from_the_older_one_on(start: Start) -> None:
     quorum = grown(start, 4)
-    assert snapshot_ids(quorum) == [(10, 1), (11, 1)]
+    assert snapshot_ids(quorum) == [(11, 1), (12, 1)]
     assert quorum.log.log_start_offset == 10
     assert quorum.log.segments[0].base_offset == 10
 
 
 def test_the_first_snapshot_leaves_the_log_whole(start: Start) -> None:
     quorum = grown(start, 1)
-    assert (snapshot_ids(quorum), quorum.log.log_start_offset) == ([(8, 1)], 0)
+    assert (snapshot_ids(quorum), quorum.log.log_start_offset) == ([(9, 1)], 0)
 
 
 def test_a_start_reads_the_latest_snapshot_and_the_log_behind_it(start: Start) -> None:
@@ -345,7 +345,7 @@ def test_nothing_is_left_to_run_when_it_is_closed(start: Start) -> None:
     quorum.run()
     quorum.clock.advance(10**9)
     quorum.run()
-    assert quorum.image.end_offset == 8
+    assert quorum.image.end_offset == 9
 
 
 # ---- any history
