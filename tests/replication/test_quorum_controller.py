@@ -263,8 +263,8 @@ def test_a_snapshot_is_taken_after_so_much_time_if_anything_is_new(start: Start)
 def test_two_snapshots_are_kept_and_the_log_from_the_older_one_on(start: Start) -> None:
     quorum = grown(start, 4)
     assert snapshot_ids(quorum) == [(11, 1), (12, 1)]
-    assert quorum.log.log_start_offset == 10
-    assert quorum.log.segments[0].base_offset == 10
+    assert quorum.log.log_start_offset == 11
+    assert quorum.log.segments[0].base_offset == 11
 
 
 def test_the_first_snapshot_leaves_the_log_whole(start: Start) -> None:
