@@ -7,9 +7,10 @@ Rules:
 - Everything that follows from the records goes back with them: recovery point, high watermark, producers, indexes,
   aborted transactions, leader epochs (also when no byte is cut), the cursors of readers, a compaction under way.
 - Whatever survives a crash in the middle of it is a prefix of the old log. Checkpoints come first: nothing that is
-  appended later may be taken for flushed, or for a record of an old epoch. Later segments go before the cut, the newest
-  first; all of it is durable before anything can be appended. Should the old tail come back all the same, the later
-  segment wins on load.
+  appended later may be taken for flushed, or for a record of an old epoch. Later segments go next, the newest first,
+  then the new one begins, and its name is durable before the cut. A broker that is killed during the cut finds the new
+  segment and goes on there; should a power cut then bring the old tail back, the later segment wins on load. Were it
+  cut first, records would be appended in the place of the old tail, and a power cut could leave some of each.
 - It blocks. It is rare, and nothing else can be done with this log meanwhile.
 """
 
@@ -68,18 +69,19 @@ def _truncate(log: "Log", offset: int) -> None:
     kept = list(log.segments)[: slot + is_cut]
     removed = list(log.segments)[slot + is_cut :]
     _remove_segments(log, removed)
+    log.log_end_offset = offset
+    log.high_watermark = min(log.high_watermark, offset)
+    log.recovery_point = min(log.recovery_point, offset)
+    _begin_segment(log, removed)
     if is_cut and position < segment.size:
         segment.cut(position, offset)
         _cut_aborted(log, segment, offset)
         log.flusher.segment_closed(segment)
-    log.log_end_offset = offset
-    log.high_watermark = min(log.high_watermark, offset)
-    log.recovery_point = min(log.recovery_point, offset)
     snapshots = _remove_snapshots(log, above=offset)
     loader = ProducerLoader(log.log_dir, log.path, log.log_dir.clock.now_ms())
     log.producers = loader.load(kept, snapshots, offset, is_clean=False)
     log.hold_back_unknown_markers(log.producers.snapshot_offset)
-    _begin_segment(log, removed)
+    _make_durable(log)
 
 
 def _empty(log: "Log", offset: int) -> None:
@@ -93,6 +95,7 @@ def _empty(log: "Log", offset: int) -> None:
     log.log_start_offset = log.log_end_offset = log.high_watermark = log.recovery_point = offset
     log.producers = ProducerState(offset)
     _begin_segment(log, removed)
+    _make_durable(log)
 
 
 def _finish_what_runs(log: "Log") -> None:
@@ -137,9 +140,14 @@ def _cut_aborted(log: "Log", segment: Segment, offset: int) -> None:
 
 
 def _begin_segment(log: "Log", removed: list[Segment]) -> None:
-    """Begins a segment. All is durable when this returns, and a start knows it: a gap before it is compaction's."""
+    """Begins a segment where the log ends now, durably. From here on it wins over whatever the old tail holds."""
     log.flusher.truncated(removed)
     log.segments.truncate(len(log.segments) - len(removed), log.new_segment(log.log_dir.clock.now_ms()))
+    log.log_dir.files.sync_dir(log.path)
+
+
+def _make_durable(log: "Log") -> None:
+    """Makes all of it durable, so that a start knows: a gap before the last segment is compaction's."""
     log.take_snapshot()
     log.log_dir.files.sync_dir(log.path)
     log.flusher.flush_now()

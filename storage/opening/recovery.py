@@ -8,7 +8,7 @@ Rules of recovery, Kafka's unless said otherwise:
 - Unlike Kafka, a segment that ends before the next one begins counts as torn too: offsets must not skip. Where
   everything was durable, below the recovery point and where compaction has been, a gap is from compaction and no loss.
 - What was removed stays removed: names are synced before anything is appended, or a second crash could bring back a
-  segment or a snapshot of a past that the log no longer contains.
+  segment or a snapshot of a past that the log no longer contains. It may also have been removed just before the crash.
 - A segment that reaches beyond the start of the next one is cut there: the log was truncated, a new segment was begun,
   and the power cut brought the old tail back. The later segment wins.
 - Producer state begins at the latest good snapshot at or below the first segment that is walked over. Aborted
@@ -113,7 +113,7 @@ class LogLoader:
         if not segments:
             end_offset = self._begin(segments)
         self._remove_snapshots(segments, snapshots, end_offset)
-        if self._removed_any:
+        if self._removed_any or not is_clean:
             self._files.sync_dir(self._path)
         log_start_offset = max(self._log_start_offset, segments[0].base_offset)
         self._leader_epochs.truncate_from_end(end_offset)
@@ -133,9 +133,13 @@ class LogLoader:
 
     def _segment(self, base_offset: int, names: set[str]) -> Segment:
         segment = Segment(self._path, base_offset, self._log_dir.cache, self._now_ms)
+        size = self._files.file_size(segment.path)
+        if not size:
+            segment.load_closed(0, 0, 0)  # whatever its indexes hold is of another past
+            return segment
         index_bytes = self._index_bytes(base_offset, INDEX_SUFFIX, names)
         time_index_bytes = self._index_bytes(base_offset, TIME_INDEX_SUFFIX, names)
-        segment.load_closed(self._files.file_size(segment.path), max(index_bytes, 0), max(time_index_bytes, 0))
+        segment.load_closed(size, max(index_bytes, 0), max(time_index_bytes, 0))
         if index_bytes < 0 or index_bytes % OffsetIndex.row_bytes or time_index_bytes % TimeIndex.row_bytes:
             self._without_index.add(base_offset)
         return segment
@@ -187,6 +191,7 @@ class LogLoader:
             if segments[slot].base_offset != end_offset and segments[slot].base_offset > self._gaps_end:
                 self._warn(f"offsets from {end_offset} to {segments[slot].base_offset - 1} are missing")
                 self._remove_segments(segments, slot)
+                segments[slot - 1].file().sync()  # a truncation may have cut it and been interrupted
                 break
             limit = segments[slot + 1].base_offset if slot + 1 < len(segments) else None
             end_offset, is_whole = self._recover_segment(segments[slot], limit)

@@ -2,7 +2,8 @@
 
 One run is one seed. The leader's log is a list of batches; the follower appends what comes next in it and is cut back
 when another leader has another history. Whatever survives a crash must be a prefix of what the follower had: nothing
-that was cut off may come back, nothing that was promised may be missing.
+that was cut off may come back, nothing that was promised may be missing. A cut that was interrupted may be undone by a
+power cut before anything was synced, but then as a whole: the old history, or the new one, and never some of each.
 """
 
 import os
@@ -65,6 +66,8 @@ class Model:
         """Everything below was written, and nobody has begun to cut it off."""
         self.in_flight: list[Batch] = []
         """What was being appended."""
+        self.before_cut: list[Batch] = []
+        """The history before a cut that was interrupted, until the new one is durable."""
         self.is_emptying = False
 
     def last_epoch(self) -> int:
@@ -195,11 +198,14 @@ class Run:
         cut = next((batch.base_offset for batch in model.history if batch.next_offset > offset), offset)
         end = max(min(cut, offset), log.log_start_offset)
         model.durable, model.written = min(model.durable, end), end
+        model.before_cut = model.before_cut or list(model.history)
         log.truncate_to(offset)
+        model.before_cut = []
         model.history = [batch for batch in model.history if batch.next_offset <= end]
         if offset < model.end:
             model.durable = end
         model.end = model.written = log.log_end_offset
+        model.start = min(model.start, end)
         assert model.end == end
         assert log.high_watermark <= end
         self.check_contents(log)
@@ -215,12 +221,16 @@ class Run:
         model.is_emptying = False
         model.history = []
         model.start = model.end = model.written = model.durable = offset
+        model.before_cut = []
 
     def flush(self, log: Log) -> None:
         model, end, history = self.model, log.log_end_offset, self.model.history
+        is_synced = end > log.recovery_point
 
         def flushed(done: Promise[None]) -> None:
             assert done.error is None, done.error
+            if is_synced:
+                model.before_cut = []
             if model.history is history or model.history[: len(history)] == history:
                 model.durable = max(model.durable, min(end, model.written))
 
@@ -257,6 +267,9 @@ class Run:
     def take_over(self, log: Log, power_cut: bool) -> None:
         """Checks that nothing is lost that was promised, and goes on from what survived."""
         model, end = self.model, log.log_end_offset
+        if power_cut and self.is_undone(log):
+            model.history, model.in_flight = model.before_cut, []
+        model.before_cut = model.before_cut if not power_cut else []
         least = model.durable if power_cut else model.written
         lost = [batch for batch in model.history if max(end, model.start) < batch.next_offset <= least]
         assert not lost, f"promised up to {least}, the log ends at {end}: {[batch.base_offset for batch in lost]}"
@@ -267,8 +280,14 @@ class Run:
         model.start = max(min(model.start, end), log.log_start_offset)  # a deletion may be forgotten
         model.is_emptying = False
         model.end = model.written = end
-        if power_cut:
-            model.durable = end
+        # Where the leader's log was compacted, offsets that belong to no batch are not promised.
+        model.durable = end if power_cut else min(model.durable, end)
+
+    def is_undone(self, log: Log) -> bool:
+        """Returns whether the log holds what was there before a cut, and something of it that was cut off."""
+        old = {batch.base_offset: batch.data for batch in self.model.before_cut}
+        new = {batch.base_offset: batch.data for batch in self.model.history + self.model.in_flight}
+        return any(data == old.get(offset) and data != new.get(offset) for offset, data in read_all(log).items())
 
     def check_contents(self, log: Log) -> None:
         model, found = self.model, read_all(log)
