@@ -1,6 +1,5 @@
 """Topics that nobody created: with auto.create.topics.enable they make themselves, without it clients are told."""
 
-import os
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -95,12 +94,7 @@ def test_none_of_them_has_created_a_topic(refused: Refused, drivers: Drivers, st
     assert not [topic for topic in topics if topic.startswith("refused")]
 
 
-# One time in six kafka-python 2 assigns nothing when the topic has come; why is not known so far.
-# Full runs have it, and docs/compatibility.md tells of them; everyday ones leave it out.
-WAITING = [name for name in names(WAITING_FOR_TOPICS) if name != "kafka-python-2" or os.environ.get("COMPAT") == "full"]
-
-
-@pytest.mark.parametrize("client", WAITING, indirect=True)
+@pytest.mark.parametrize("client", names(WAITING_FOR_TOPICS), indirect=True)
 def test_members_that_wait_for_a_topic_read_it_when_it_comes(
     client: Driver, group: Group, drivers: Drivers, strict: Broker
 ) -> None:

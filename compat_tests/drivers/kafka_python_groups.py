@@ -63,11 +63,19 @@ class GroupConsumer:
             self.consumer.subscribe(**subscribed, listener=Listener(member))
 
     def poll(self) -> list[tuple[str, int, int]]:
+        self.resume_join()
         try:
             polled = self.consumer.poll(timeout_ms=POLL_MS)
         except KafkaConnectionError:
             return []  # the broker is being restarted: the next poll tries again
         return [(record.topic, record.partition, record.offset) for records in polled.values() for record in records]
+
+    def resume_join(self) -> None:
+        """Reminds kafka-python 2 of a join under way. Whatever the broker, it forgets one that began because a topic
+        came, if the time of poll() is over between the answers to JoinGroup and SyncGroup, and gets no partitions."""
+        coordinator = self.consumer._coordinator
+        if VERSION_2 and coordinator.rejoining and not coordinator.need_rejoin():
+            coordinator.request_rejoin()
 
     def assignment(self) -> list[Partition]:
         return [tuple(partition) for partition in self.consumer.assignment()]
