@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import pytest
 
-from compat_tests.brokers import Broker
 from compat_tests.conftest import Drivers, Restartable
 from compat_tests.differential.batches import TRANSACTIONAL, Batch
 from compat_tests.differential.sides import Side
@@ -159,21 +158,22 @@ def test_a_transaction_is_ended_by_its_id(java: Driver, ask: Ask) -> None:
     producer.drop()
 
 
-def state_logs(broker: Broker) -> list[Path]:
-    return [
-        log
-        for data_dir in broker.data_dirs
-        for log in data_dir.glob("__transaction_state-*/*.log")
-        if log.stat().st_size
-    ]
+def state_logs(data_dir: Path) -> list[Path]:
+    return [log for log in data_dir.glob("__transaction_state-*/*.log") if log.stat().st_size]
 
 
 def test_what_the_coordinator_wrote_is_decoded(restartable: Restartable, ended: Ended, ask: Ask) -> None:
-    logs = ",".join(map(str, state_logs(restartable.broker)))
-    printed = ask(DUMP_TOOL, "--transaction-log-decoder", "--files", logs)
-    assert "isvalid: false" not in printed
-    states = re.findall(r'"transactionalId":"committed".*?"transactionStatus":(\d)', printed)
-    assert states == [EMPTY, ONGOING, PREPARE_COMMIT, COMPLETE_COMMIT]
+    def decoded() -> list[list[str]]:
+        return [states_in(data_dir) for data_dir in restartable.broker.data_dirs]
+
+    def states_in(data_dir: Path) -> list[str]:
+        logs = ",".join(map(str, state_logs(data_dir)))
+        printed = ask(DUMP_TOOL, "--transaction-log-decoder", "--files", logs)
+        assert "isvalid: false" not in printed
+        return re.findall(r'"transactionalId":"committed".*?"transactionStatus":(\d)', printed)
+
+    expected = [[EMPTY, ONGOING, PREPARE_COMMIT, COMPLETE_COMMIT]] * len(restartable.broker.data_dirs)
+    eventually(lambda: decoded() == expected, "the transaction is decoded in every replica", decoded)
 
 
 def test_markers_are_read_from_the_log(restartable: Restartable, ended: Ended, ask: Ask) -> None:
