@@ -35,7 +35,7 @@ Tests = dict[str, dict[str, Any]]
 
 
 class Run:
-    def __init__(self, about: dict[str, str], tests: Tests) -> None:
+    def __init__(self, about: dict[str, Any], tests: Tests) -> None:
         self.about = about
         self.tests = tests
 
@@ -102,7 +102,7 @@ def summary(runs: Runs) -> str:
         for title, run in runs.titled.items()
     ]
     table = "\n".join(["| | run on | passed | failed | skipped |", "|---|---|--:|--:|--:|", *rows])
-    return f"{table}\n\n{provenance(runs)}" if "sources" in runs.ours.about else table
+    return "\n\n".join([table, *([provenance(runs)] if "sources" in runs.ours.about else []), *repeated(runs)])
 
 
 def provenance(runs: Runs) -> str:
@@ -110,6 +110,15 @@ def provenance(runs: Runs) -> str:
     names = [run.about.get("sources", "") for run in (runs.ours, runs.kafkas)]
     both = names[0] if names[0] == names[1] else f"{names[0]}, against Apache Kafka {names[1]}"
     return f"Broker and tests: `{both}`, which is what `python -m compat_tests.sources` says in a checkout of them."
+
+
+def repeated(runs: Runs) -> list[str]:
+    """Says which runs were not made in one piece: tests that failed were mended and run again by themselves."""
+    return [
+        f"{title}: {again['tests']} of these failed at first; they ran again on {again['date']}, `{again['sources']}`."
+        for title, run in runs.titled.items()
+        for again in run.about.get("again", ())
+    ]
 
 
 def client_matrix(run: Run) -> str:

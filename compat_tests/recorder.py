@@ -23,12 +23,13 @@ ABOUT = "compat"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record", type=Path, metavar="FILE", help="write what each test said about which client")
+    parser.addoption("--record-again", action="store_true", help="keep what that file has of tests that are not run")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     path = config.getoption("--record")
     if path is not None and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Recorder(path))
+        config.pluginmanager.register(Recorder(path, is_again=config.getoption("--record-again")))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -62,9 +63,12 @@ def speaks_consumer_protocol(value: Any) -> bool:
 
 
 class Recorder:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_again: bool = False) -> None:
         self.path = path
-        self.about = {"broker": os.environ.get("BROKER", "barnabas"), "date": today(), "sources": sources()}
+        self.is_again = is_again
+        self.about: dict[str, Any] = {
+            "broker": os.environ.get("BROKER", "barnabas"), "date": today(), "sources": sources(),
+        }  # fmt: skip
         self.tests: dict[str, dict[str, Any]] = {}
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -81,12 +85,21 @@ class Recorder:
             entry["reason"] = reason_of(report)
 
     def pytest_sessionfinish(self) -> None:
+        if self.is_again:
+            self.add_to_the_last_run()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         half = self.path.with_suffix(".part")
         rows = ",\n".join(f" {json.dumps(name)}: {json.dumps(entry)}" for name, entry in sorted(self.tests.items()))
         # A line each, so that a change can be read.
         half.write_text(f'{{"about": {json.dumps(self.about)},\n"tests": {{\n{rows}\n}}}}\n')
         half.rename(self.path)
+
+    def add_to_the_last_run(self) -> None:
+        """Puts these tests in the place of what they said when all were run, and keeps how many and when."""
+        last = json.loads(self.path.read_text())
+        again = {**self.about, "tests": len(self.tests)}
+        self.about = {**last["about"], "again": [*last["about"].get("again", ()), again]}
+        self.tests = {**last["tests"], **self.tests}
 
 
 def reason_of(report: pytest.TestReport) -> str:

@@ -1,8 +1,10 @@
 """The page that tells of these tests: it has a place for each of them, and is made of what the last runs saw."""
 
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ from compat_tests import page
 from compat_tests.brokers import ROOT
 from compat_tests.harness.clients import CLIENTS, Client
 from compat_tests.harness.features import CLIENT_FEATURES, RECORDS, Feature, features_of
+from compat_tests.recorder import Recorder
 from compat_tests.sources import NAME, sources
 
 
@@ -72,6 +75,20 @@ def test_what_failed_once_is_on_the_page() -> None:
     assert "**1 failed**, 0" in told
     assert "one[aiokafka]`: failed, a record was lost" in told
     assert "| aiokafka 0.14.0 | **no** |" in page.readme_table(failed)
+
+
+def test_what_was_run_again_takes_the_place_of_what_failed_and_the_page_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "barnabas.json"
+    failed = run_of(AIOKAFKA, RECORDS, "failed")
+    path.write_text(json.dumps({"about": failed.about, "tests": {**failed.tests, "another": {"outcome": "passed"}}}))
+    again = Recorder(path, is_again=True)
+    again.tests = run_of(AIOKAFKA, RECORDS).tests
+    again.pytest_sessionfinish()
+    run = page.Run.read(path)
+    assert [test["outcome"] for test in run.tests.values()] == ["passed", "passed"]
+    assert run.about["sources"] == failed.about["sources"]
+    (told,) = page.repeated(page.Runs(run, failed))
+    assert told.startswith("Barnabas: 1 of these failed at first; they ran again on 20")
 
 
 def test_three_brokers_have_a_table_of_their_own() -> None:
