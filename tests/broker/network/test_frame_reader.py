@@ -114,6 +114,54 @@ def test_readers_that_share_their_buffers_do_not_mix_their_frames(seed: int) -> 
     assert found == sent
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_readers_that_share_their_larger_buffers_do_not_mix_their_frames(seed: int) -> None:
+    random, buffers = Random(seed), Buffers()
+    readers = [reader_of(buffers) for _ in range(3)]
+    sizes = [100, POOLED_BYTES - 4, POOLED_BYTES + 1, 2 * POOLED_BYTES, 3 * POOLED_BYTES]
+    sent = [[content(random.choice(sizes), number) for number in range(4)] for _ in readers]
+    streams = [memoryview(b"".join(map(framed, payloads))) for payloads in sent]
+    found: list[list[bytes]] = [[] for _ in readers]
+    while any(streams):
+        number = random.choice([index for index, stream in enumerate(streams) if stream])
+        count = random.choice([500, 70_000, 400_000, 3_000_000])
+        found[number] += feed(readers[number], bytes(streams[number][:count]))
+        streams[number] = streams[number][count:]
+    assert found == sent
+
+
+@pytest.mark.parametrize("first", [5, 100_000])
+def test_a_frame_that_is_larger_than_the_shared_buffer_finds_the_memory_of_the_one_before(first: int) -> None:
+    buffers, found = Buffers(), []
+    for size in (3 * POOLED_BYTES, 3 * POOLED_BYTES + 7, 2 * POOLED_BYTES):
+        reader, frame = reader_of(buffers), framed(content(size))
+        space = reader.space()
+        space[:first] = frame[:first]
+        reader.fill(first)
+        assert reader.next_frame() is None
+        reader.finish()
+        position = first
+        while (received := reader.next_frame()) is None:
+            space = reader.space()
+            count = min(len(space), len(frame) - position)
+            space[:count] = frame[position : position + count]
+            reader.fill(count)
+            position += count
+        found.append(received.obj)
+        reader.finish()
+    assert found[0] is found[1] is found[2]
+
+
+def test_no_more_than_two_larger_buffers_are_kept() -> None:
+    buffers = Buffers()
+    for size in (2, 4, 8, 4, 16):
+        buffers.give_back(memoryview(bytearray(size * POOLED_BYTES)))
+    received = memoryview(framed(bytes(100)))[:50]
+    kept = [len(buffers.keep(received, 0, 3 * POOLED_BYTES)) for _ in range(3)]
+    assert kept[:2] == [8 * POOLED_BYTES, 4 * POOLED_BYTES]
+    assert kept[2] < POOLED_BYTES
+
+
 @pytest.mark.parametrize("seed", range(50))
 def test_frames_that_are_left_for_later_come_out_later_in_order(seed: int) -> None:
     random, buffers = Random(seed), Buffers()
