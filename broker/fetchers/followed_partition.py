@@ -49,7 +49,8 @@ class FollowedPartition:
     @property
     def is_durable(self) -> bool:
         """Returns whether a fetch may acknowledge all that is here."""
-        return self.partition.fetch_offset == self.partition.log.log_end_offset
+        log = self.partition.log
+        return log.config.flush_messages != 1 or log.recovery_point == log.log_end_offset
 
     @property
     def is_lost(self) -> bool:

@@ -2,8 +2,8 @@
 
 - A reply is a frame, a promise of one, or None where the client expects none (Produce with acks=0).
 - A reply that is promised does not hold up the handling of later requests, but their replies leave after it.
-- Record slices of a file stay slices, to be sent with `sendfile`; small ones are read and travel with what surrounds
-  them.
+- Record slices of a file stay slices, to be sent with `sendfile`; small ones are read and joined with what surrounds
+  them: a follower's answer may have hundreds, and to handle each as a part of its own costs more than to copy it.
 - A client that does not read its replies falls behind: the queue says so, and its owner reads no more requests.
 """
 
@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+from barnabas.base.files import Buffer
 from barnabas.base.promise import Promise, failed
 from barnabas.broker.network.send_queue import SendQueue
 from barnabas.protocol.errors import KafkaStorageError
@@ -18,6 +19,7 @@ from barnabas.protocol.errors import KafkaStorageError
 MAX_UNSENT_BYTES = 256 * 1024
 MAX_IN_FLIGHT = 128
 SENDFILE_ABOVE_BYTES = 16 * 1024
+_JOINED_MAX = 64
 
 Frame = tuple[bytes | bytearray, Sequence[tuple[int, Any]]]
 Reply = Frame | None
@@ -85,18 +87,24 @@ class ReplyQueue(SendQueue):
             self.unsent_bytes += len(out)
             return
         whole, taken = memoryview(out), 0
+        small: list[Buffer] = []
         for position, records in slices:
-            self.append(whole[taken:position])
+            small.append(whole[taken:position])
             if records.size > SENDFILE_ABOVE_BYTES:
+                self.append(b"".join(small))
                 self.append(records)
+                small = []
             else:
                 data = records.read()
                 if len(data) < records.size:
                     raise KafkaStorageError("a file was cut while its records were being sent")
-                self.append(memoryview(data))
+                small.append(data)
+                if len(small) >= _JOINED_MAX:
+                    self.append(b"".join(small))
+                    small = []
             taken = position
-        if taken < len(out):
-            self.append(whole[taken:])
+        small.append(whole[taken:])
+        self.append(b"".join(small))
 
     def abandon(self) -> None:
         """Drops everything: nobody is there to read it."""

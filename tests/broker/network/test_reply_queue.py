@@ -73,6 +73,12 @@ def with_records(records: bytes) -> Reply:
     return b"<>", [(1, FileSlice(Records(records), 0, len(records)))]  # type: ignore[arg-type]
 
 
+def with_many_records(count: int) -> Reply:
+    """A reply with as many records, each of which has a `|` before it."""
+    slices = [FileSlice(Records(b"%d" % number), 0, len(b"%d" % number)) for number in range(count)]  # type: ignore[arg-type]
+    return b"|" * count, [(number + 1, records) for number, records in enumerate(slices)]
+
+
 def promised() -> Promise[Reply]:
     return Promise()
 
@@ -94,6 +100,15 @@ def test_replies_leave_in_the_order_of_their_requests() -> None:
     assert queue.is_empty
 
 
+@pytest.mark.parametrize("count", [1, 2, 31, 32, 33, 64, 200])
+def test_many_small_slices_leave_where_they_belong(count: int) -> None:
+    queue, pipe = ReplyQueue(), Pipe()
+    queue.add(with_many_records(count))
+    queue.send_to(pipe)
+    assert pipe.taken == b"".join(b"|%d" % number for number in range(count))
+    assert queue.is_empty
+
+
 def test_a_small_slice_of_a_file_that_was_cut_is_not_sent_short() -> None:
     with pytest.raises(KafkaStorageError, match="was cut"):
         ReplyQueue().add((b"<>", [(1, FileSlice(Records(b"few"), 0, 4))]))  # type: ignore[arg-type]
@@ -104,7 +119,8 @@ def test_a_small_slice_of_a_file_that_was_cut_is_not_sent_short() -> None:
     [
         ([whole(b"one")], ["send"]),
         ([whole(b"one"), whole(b"two")], ["send_buffers"]),  # the replies of one turn are one write
-        ([with_records(b"few")], ["send_buffers"]),  # small slices travel with what surrounds them
+        ([with_records(b"few")], ["send"]),  # small slices travel with what surrounds them
+        ([with_many_records(200)], ["send_buffers"]),  # however many there are
         ([with_records(bytes(SENDFILE_ABOVE_BYTES + 1))], ["send_buffers+", "send_file", "send"]),  # more follows
         ([None], []),  # acks=0
         ([whole(bytes([n])) for n in range(65)], ["send_buffers+", "send"]),  # a system call takes only so many
