@@ -70,18 +70,23 @@ def _added_or_verified(
     if wrong:
         return resolved(_results(dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED) | wrong))
 
-    def same(code: ErrorCode) -> Results:
-        """Returns the one result of everything. Clients are answered in the words of their request."""
-        return _of_each(transaction.topics, code) if is_client else _results(dict.fromkeys(partitions, code))
-
-    def refused(error: KafkaError) -> Results:
-        return same(code_for(error, context.api_version, _PRODUCER_FENCED_SINCE))
-
     producer = (transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
     if transaction.verify_only:
-        return node.transactions.verify_partitions(*producer, partitions).map(_results).or_else(refused)
+        return (
+            node.transactions.verify_partitions(*producer, partitions)
+            .or_else(lambda error: dict.fromkeys(partitions, _code_for(error, context)))
+            .map(_results)
+        )
     added = node.transactions.add_partitions(*producer, partitions, client_version=0 if is_client else 2)
-    return added.map(lambda _: same(ErrorCode.NONE)).or_else(refused)
+    return (
+        added.map(lambda _: ErrorCode.NONE)
+        .or_else(lambda error: _code_for(error, context))
+        .map(lambda code: _of_each(transaction.topics, code))
+    )
+
+
+def _code_for(error: KafkaError, context: RequestContext) -> ErrorCode:
+    return code_for(error, context.api_version, _PRODUCER_FENCED_SINCE)
 
 
 def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
@@ -99,6 +104,7 @@ def _error(node: Node, partition: TopicPartition, *, is_client: bool) -> ErrorCo
 
 
 def _of_each(topics: Iterable[AddPartitionsToTxnTopic], code: ErrorCode) -> Results:
+    """Returns the one result of everything, in the words of the request."""
     return [
         AddPartitionsToTxnTopicResult(
             name=topic.name,
@@ -112,6 +118,7 @@ def _of_each(topics: Iterable[AddPartitionsToTxnTopic], code: ErrorCode) -> Resu
 
 
 def _results(errors: Mapping[TopicPartition, ErrorCode]) -> Results:
+    """Returns what became of each partition, once for each."""
     topics: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
     for partition, code in errors.items():
         result = AddPartitionsToTxnPartitionResult(partition_index=partition.partition, partition_error_code=code)

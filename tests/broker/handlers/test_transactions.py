@@ -147,6 +147,35 @@ def test_brokers_add_and_check_many_transactions_at_once(client: RawClient) -> N
     assert codes(asked("many", 9, verify_only=True)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
+@pytest.mark.parametrize(
+    ("transactional_id", "told"), [("wordy", NONE), ("nobody", ErrorCode.INVALID_PRODUCER_ID_MAPPING)]
+)
+@pytest.mark.parametrize("verify_only", [False, True])
+def test_what_brokers_add_is_answered_in_their_words_and_what_they_check_once(
+    client: RawClient, transactional_id: str, told: ErrorCode, verify_only: bool
+) -> None:
+    """As by Kafka: topics that are named twice, or without partitions, are in the answer."""
+    producer = init(client, "wordy")
+    named = [("orders", [0]), ("orders", [0]), ("gone", [])]
+    add(client, "wordy", producer, "orders")
+    transaction = AddPartitionsToTxnTransaction(
+        transactional_id=transactional_id,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        verify_only=verify_only,
+        topics=[AddPartitionsToTxnTopic(name=name, partitions=partitions) for name, partitions in named],
+    )
+    answer = client.call(AddPartitionsToTxnRequest(transactions=[transaction]), 5)
+    results = [
+        (topic.name, [(each.partition_index, each.partition_error_code) for each in topic.results_by_partition])
+        for topic in answer.results_by_transaction[0].topic_results
+    ]
+    once = [("orders", [0])]
+    expected = once if verify_only else named
+    assert results == [(name, [(index, told) for index in indexes]) for name, indexes in expected]
+    end(client, "wordy", producer, committed=False)
+
+
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
 def test_a_timeout_that_is_too_long_or_none_is_refused(client: RawClient, timeout_ms: int) -> None:
     answer = init(client, "timeout", transaction_timeout_ms=timeout_ms)
