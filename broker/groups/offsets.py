@@ -4,8 +4,8 @@ Rules, Kafka's:
 - The group decides whether a member may commit: everything that it asks for, or nothing. A commit without a generation,
   where there is no group, creates one of simple consumers: empty, and without a protocol.
 - Offsets of a topic that the group is subscribed to do not expire, and are not deleted.
-- A commit in a transaction is refused with ILLEGAL_GENERATION also by the epochs of the consumer protocol, and a
-  rebalance does not stop it.
+- A commit in a transaction is refused with ILLEGAL_GENERATION also by the epochs of the consumer protocol, except to
+  clients of version 6, and a rebalance does not stop it.
 - An offset that a transaction wrote is pending until the transaction's marker is replayed. Until then a fetch that
   requires stable offsets is answered UNSTABLE_OFFSET_COMMIT, and neither the offset expires nor is its group removed.
 - An offset that was committed with another topic id than the one that is asked for belongs to another topic.
@@ -52,6 +52,7 @@ from barnabas.protocol.stored.group_records import OffsetCommitKey, OffsetCommit
 from barnabas.protocol.types import ZERO_UUID, Uuid
 
 _GROUP_ID_NOT_FOUND_SINCE = 9
+_MEMBER_ERRORS_IN_TRANSACTIONS_SINCE = 6
 _DEFAULT_RETENTION = -1
 _NO_EXPIRY = -1
 _NO_OFFSET = -1
@@ -106,7 +107,9 @@ class Offsets:
             known = self._context.image().topic(topic)
             check(topic, known.topic_id if topic_id == ZERO_UUID and known is not None else topic_id, partition)
 
-    def commit_in_transaction(self, request: TxnOffsetCommitRequest) -> Decision[TxnOffsetCommitResponse]:
+    def commit_in_transaction(
+        self, request: TxnOffsetCommitRequest, api_version: int
+    ) -> Decision[TxnOffsetCommitResponse]:
         """Like `commit`, but what is written counts when the transaction is committed."""
         try:
             check = self._check_transactional_commit(request)
@@ -118,24 +121,28 @@ class Offsets:
                     code = ErrorCode.OFFSET_METADATA_TOO_LARGE
                     if not self._is_too_large(partition.committed_metadata):
                         code = ErrorCode.NONE
-                        self._check(check, topic.name, ZERO_UUID, partition.partition_index)
-                        value = _value_of(partition, ZERO_UUID, self._context.now_ms(), _NO_EXPIRY)
+                        self._check(check, topic.name, topic.topic_id, partition.partition_index)
+                        value = _value_of(partition, topic.topic_id, self._context.now_ms(), _NO_EXPIRY)
                         key = _key(request.group_id, topic.name, partition.partition_index)
                         records.append(GroupRecord(key, value))
                     partitions.append(
                         TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
                     )
-                topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
-        except StaleMemberEpoch as error:
+                topics.append(
+                    TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+                )
+        except (GroupIdNotFound, StaleMemberEpoch) as error:
+            if api_version >= _MEMBER_ERRORS_IN_TRANSACTIONS_SINCE:
+                raise
             raise IllegalGeneration(error.message) from error  # the producer knows no epochs of members
         return Decision(records, TxnOffsetCommitResponse(topics=topics))
 
     def _check_transactional_commit(self, request: TxnOffsetCommitRequest) -> PartitionCheck | None:
-        group = self._context.groups.get(request.group_id)
+        group, epoch = self._context.groups.get(request.group_id), request.generation_id
         if group is not None:
-            return group.check_transactional_commit(request.member_id, request.group_instance_id, request.generation_id)
-        if request.generation_id >= 0:
-            raise IllegalGeneration(f"there is no group {request.group_id}")
+            return group.check_transactional_commit(request.member_id, request.group_instance_id, epoch)
+        if epoch >= 0:
+            raise GroupIdNotFound(f"there is no group {request.group_id}")
         return None
 
     def _is_too_large(self, metadata: str | None) -> bool:

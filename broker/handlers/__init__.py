@@ -179,7 +179,7 @@ HANDLERS = {
     ApiKey.END_TXN: Handler("end_txn", range(0, 6), flexible_since=3, authorize=(WRITE_TRANSACTIONAL_ID,)),
     ApiKey.TXN_OFFSET_COMMIT: Handler(
         "txn_offset_commit",
-        range(0, 6),
+        range(0, 7),
         flexible_since=3,
         authorize=(WRITE_TRANSACTIONAL_ID, READ_GROUP, READ_TOPIC),
     ),

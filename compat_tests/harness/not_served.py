@@ -55,7 +55,7 @@ NOT_SERVED = (
     ),
 )
 
-SINCE_KAFKA_4_4 = {"ApiVersions": range(0, 6), "DeleteGroups": range(0, 4)}
+SINCE_KAFKA_4_4 = {"ApiVersions": range(0, 6), "DeleteGroups": range(0, 4), "TxnOffsetCommit": range(0, 7)}
 
 APIS_NOT_SERVED = {api: absent for absent in NOT_SERVED for api in absent.apis}
 FEATURES_NOT_SERVED = {feature: absent for absent in NOT_SERVED for feature in absent.features}

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from barnabas.protocol.schema import array, int16, int32, int64, message, string, struct
+from barnabas.protocol.schema import array, int16, int32, int64, message, string, struct, uuid
+from barnabas.protocol.types import ZERO_UUID, Uuid
 
 
 @struct
@@ -15,11 +16,12 @@ class TxnOffsetCommitRequestPartition:
 
 @struct
 class TxnOffsetCommitRequestTopic:
-    name: str = string()
+    name: str = string(until=5, default="")
+    topic_id: Uuid = uuid(since=6, default=ZERO_UUID)
     partitions: Sequence[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition)
 
 
-@message(api_key=28, versions=range(0, 6), flexible_since=3)
+@message(api_key=28, versions=range(0, 7), flexible_since=3)
 class TxnOffsetCommitRequest:
     transactional_id: str = string()
     group_id: str = string()
@@ -39,11 +41,12 @@ class TxnOffsetCommitResponsePartition:
 
 @struct
 class TxnOffsetCommitResponseTopic:
-    name: str = string()
+    name: str = string(until=5, default="")
+    topic_id: Uuid = uuid(since=6, default=ZERO_UUID)
     partitions: Sequence[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition)
 
 
-@message(api_key=28, versions=range(0, 6), flexible_since=3)
+@message(api_key=28, versions=range(0, 7), flexible_since=3)
 class TxnOffsetCommitResponse:
     throttle_time_ms: int = int32(default=0)
     topics: Sequence[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic)

@@ -35,6 +35,10 @@ def snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.replace("KRaft", "Kraft")).lower()
 
 
+RENAMED_IN_KAFKA_4_4 = {"TxnOffsetCommitRequest": {"generation_id_or_member_epoch": "generation_id"}}
+"""Fields that we call as Kafka 4.3 does."""
+
+
 @cache
 def kafka_schemas() -> dict[str, Any]:
     """Every schema by the name of its message."""
@@ -61,7 +65,11 @@ def _schemas_in(*jars: Path) -> dict[str, Any]:
 def schema_of(name: str, version: int) -> Any:
     """The schema of the message that has this version: Kafka's own, or that of the newest client."""
     schema = kafka_schemas()[name]
-    return schema if version in versions(schema["validVersions"]) else newest_schemas()[name]
+    if version in versions(schema["validVersions"]):
+        return schema
+    newest, renamed = newest_schemas()[name], RENAMED_IN_KAFKA_4_4.get(name, {})
+    fields = [each | {"name": renamed.get(snake_case(each["name"]), each["name"])} for each in newest["fields"]]
+    return newest | {"fields": fields}
 
 
 def _without_comments(text: str) -> str:

@@ -22,7 +22,7 @@ from barnabas.protocol.stored.group_record_serde import GroupKey, GroupValue
 from barnabas.protocol.types import uuid_of_text
 from tests.kafka_jars import newest_clients_jar, run_java
 from tests.protocol.declared import Versioned, declared_messages, every_version, generate
-from tests.protocol.kafka_schemas import snake_case, versions
+from tests.protocol.kafka_schemas import RENAMED_IN_KAFKA_4_4, snake_case, versions
 
 WITHOUT_KAFKA_PYTHON = {
     "a record of the cluster's metadata or of a Raft log: only Kafka itself has a codec for it": {
@@ -39,6 +39,7 @@ WITHOUT_KAFKA_PYTHON = {
     "a record of a transaction: only Kafka itself has a codec for it": {"TransactionLogKey", "TransactionLogValue"},
     "kafka-python does not know the versions of Kafka 4.4": {
         *("ApiVersionsRequest", "ApiVersionsResponse", "DeleteGroupsRequest", "DeleteGroupsResponse"),
+        *("TxnOffsetCommitRequest", "TxnOffsetCommitResponse"),
     },
     "kafka-python does not speak the consumer protocol of KIP-848": {
         *("ConsumerGroupHeartbeatRequest", "ConsumerGroupHeartbeatResponse"),
@@ -62,7 +63,6 @@ WITHOUT_KAFKA_PYTHON = {
         for kind in ("Request", "Response")
     },
 }
-RENAMED_IN_KAFKA_4_4 = {"TxnOffsetCommitRequest": {"generation_id_or_member_epoch": "generation_id"}}
 EXAMPLES_FOR_JAVA = 12
 """Of each version of each message, in one run of one Java process."""
 

@@ -106,7 +106,7 @@ class OffsetSteps:
         by = TransactionalProducer(producer_id, epoch, is_v2=False)
         runtime = self._harness.runtime
         self._note(
-            runtime.run_in_transaction(by, self._verify, lambda shard: shard.offsets.commit_in_transaction(request))
+            runtime.run_in_transaction(by, self._verify, lambda shard: shard.offsets.commit_in_transaction(request, 5))
         )
 
     def _verify(self, _partition: TopicPartition) -> Promise[KafkaError | None]:

@@ -62,7 +62,7 @@ class Groups:
         )
         by = TransactionalProducer(producer_id, self._epochs[producer_id], is_v2=True)
         answer = self.kit.runtime.run_in_transaction(
-            by, lambda _: resolved(None), lambda shard: shard.offsets.commit_in_transaction(request)
+            by, lambda _: resolved(None), lambda shard: shard.offsets.commit_in_transaction(request, 5)
         )
         assert answer.value.topics[0].partitions[0].error_code == 0
 

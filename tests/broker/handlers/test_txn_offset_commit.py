@@ -16,6 +16,7 @@ from barnabas.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -26,12 +27,15 @@ from barnabas.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from barnabas.protocol.types import ZERO_UUID, Uuid
 from barnabas.testing import Broker
 from tests.broker.wire import RawClient
 
 GROUP = "readers"
 NONE, UNSTABLE = ErrorCode.NONE, ErrorCode.UNSTABLE_OFFSET_COMMIT
 BROKER_RESOURCE = 4
+STRANGER = bytes(range(16))
+"""The id of no topic."""
 
 
 @pytest.fixture(scope="module")
@@ -68,12 +72,18 @@ class Producer:
                 partition_index=index, committed_offset=offset, committed_metadata="noted"
             )
             topics.setdefault(topic, []).append(partition)
-        named = [TxnOffsetCommitRequestTopic(name=name, partitions=each) for name, each in topics.items()]
+        named = [
+            TxnOffsetCommitRequestTopic(
+                name=name, topic_id=topic_id_of(self._client, name) if version >= 6 else ZERO_UUID, partitions=each
+            )
+            for name, each in topics.items()
+        ]
         request = TxnOffsetCommitRequest(**{**self._named(), "group_id": GROUP, "topics": named, **fields})
         answer = self._client.call(request, version)
         assert len(answer.topics) == len(topics), "one entry for each topic"
+        names = {topic.topic_id: topic.name for topic in named}
         return [
-            Committed(topic.name, partition.partition_index, ErrorCode(partition.error_code))
+            Committed(topic.name or names[topic.topic_id], partition.partition_index, ErrorCode(partition.error_code))
             for topic in answer.topics
             for partition in topic.partitions
         ]
@@ -98,6 +108,13 @@ class Producer:
         }
 
 
+def topic_id_of(client: RawClient, name: str) -> Uuid:
+    """Returns the id of the topic; one that no topic has if it is unknown."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
+    (topic,) = client.call(request, 12).topics
+    return STRANGER if topic.topic_id == ZERO_UUID else topic.topic_id
+
+
 class Committed(NamedTuple):
     topic: str
     partition: int
@@ -112,7 +129,7 @@ def fetched(client: RawClient, *, require_stable: bool = False) -> tuple[int, st
     return partition.committed_offset, partition.metadata, ErrorCode(partition.error_code)
 
 
-@pytest.mark.parametrize("version", range(6))
+@pytest.mark.parametrize("version", range(7))
 def test_offsets_count_when_their_transaction_is_committed(client: RawClient, version: int) -> None:
     producer = Producer(client, f"copier-{version}")
     before, *_ = fetched(client)
@@ -123,7 +140,7 @@ def test_offsets_count_when_their_transaction_is_committed(client: RawClient, ve
         assert producer.partitions() == ["__consumer_offsets"]
         assert fetched(client)[0] == before
         assert fetched(client, require_stable=True) == (-1, "", UNSTABLE)
-        producer.end(committed=committed, version=5 if version == 5 else 1)
+        producer.end(committed=committed, version=5 if version >= 5 else 1)
         expected = (offset, "noted", NONE) if committed else before
         assert fetched(client, require_stable=True)[0] == (offset if committed else before), expected
 
@@ -191,6 +208,53 @@ def test_what_does_not_exist_is_refused_and_the_rest_is_committed(client: RawCli
     nothing = Producer(client, "copier-of-nothing")
     assert nothing.commits([("gone", 0)], 1, 5)[0].code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert nothing.partitions() == []
+
+
+def test_what_was_committed_by_a_topic_s_id_is_of_no_other_topic(client: RawClient) -> None:
+    producer = Producer(client, "copier-by-id")
+    codes = producer.commits([("orders", 0), ("orders", 7), ("gone", 0)], 88, 6)
+    assert {(name, index): code for name, index, code in codes} == {
+        ("orders", 0): NONE,
+        ("orders", 7): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ("gone", 0): ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+    producer.end(committed=True, version=5)
+    orders = topic_id_of(client, "orders")
+    assert fetched_by_id(client, orders) == 88
+    assert fetched_by_id(client, STRANGER) is None
+
+
+def fetched_by_id(client: RawClient, topic_id: Uuid) -> int | None:
+    topics = [OffsetFetchRequestTopics(topic_id=topic_id, partition_indexes=[0])]
+    answer = client.call(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=GROUP, topics=topics)]), 10)
+    partition = answer.groups[0].topics[0].partitions[0]
+    return None if partition.error_code == ErrorCode.UNKNOWN_TOPIC_ID else partition.committed_offset
+
+
+@pytest.mark.parametrize(("version", "told"), [(5, ErrorCode.ILLEGAL_GENERATION), (6, ErrorCode.GROUP_ID_NOT_FOUND)])
+def test_since_version_6_a_group_that_is_not_there_is_named_as_what_it_is(
+    client: RawClient, version: int, told: ErrorCode
+) -> None:
+    producer = Producer(client, f"copier-of-strangers-{version}")
+    assert producer.commit(1, version, generation_id=3, group_id="strangers") == told
+    producer.end(committed=False, version=5)
+
+
+@pytest.mark.parametrize(("name", "is_answered"), [("gone", True), ("orders", False)])
+def test_a_topic_without_partitions_is_answered_if_it_does_not_exist(
+    client: RawClient, name: str, is_answered: bool
+) -> None:
+    """As by Kafka, which tells that it is unknown and has nothing to tell of the other."""
+    producer = Producer(client, f"copier-of-no-partition-of-{name}")
+    request = TxnOffsetCommitRequest(
+        transactional_id=producer.transactional_id,
+        group_id=GROUP,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        topics=[TxnOffsetCommitRequestTopic(name=name, partitions=[])],
+    )
+    answered = [(topic.name, list(topic.partitions)) for topic in client.call(request, 5).topics]
+    assert answered == [(name, [])] * is_answered
 
 
 def test_without_verification_a_client_of_version_1_is_believed(client: RawClient) -> None:
