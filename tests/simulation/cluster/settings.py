@@ -79,6 +79,10 @@ class Settings(NamedTuple):
     """How many clients copy records and commit what they have read in one transaction."""
     old_rules: int = 0
     """How many of these keep to the rules of transactions of version 1."""
+    transactions_of_an_id: int = 1 << 30
+    """After how many a client takes another transactional id, as some do for each of their checkpoints."""
+    id_expiration_ms: int = 604_800_000
+    """After how long coordinators forget a transactional id that nobody uses."""
     transaction_timeout_ms: int = 5_000
     first_producer_epoch: int = 0
     """In which epoch new transactional ids begin: those that reach the last one get another producer id."""
@@ -102,6 +106,10 @@ class Settings(NamedTuple):
             "offsets.topic.replication.factor": str(self.replication_factor),
             "min.insync.replicas": str(self.min_insync_replicas),
             "transaction.state.log.num.partitions": "3",
+            "transactional.id.expiration.ms": str(self.id_expiration_ms),
+            "transaction.remove.expired.transaction.cleanup.interval.ms": str(
+                min(self.id_expiration_ms // 2, 3_600_000)
+            ),
             "barnabas.transaction.first.producer.epoch": str(self.first_producer_epoch),
             "transaction.state.log.replication.factor": str(self.replication_factor),
             "transaction.state.log.min.isr": str(self.min_insync_replicas),

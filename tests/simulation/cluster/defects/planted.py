@@ -22,6 +22,7 @@ from tests.simulation.cluster.defects.plants import Plant, replaced
 from tests.simulation.cluster.plan import plan_of
 from tests.simulation.cluster.runs import Outcome, outcome_of
 from tests.simulation.cluster.settings import Settings
+from tests.simulation.cluster.shrinking import reason_of
 
 REPLICATED = Settings(
     replication_factor=3,
@@ -48,6 +49,8 @@ class Defect(NamedTuple):
     kinds: tuple[str, ...] = ("kill",)
     settings: Settings = REPLICATED
     seeds: int = 5
+    simulate: Callable[[int], None] | None = None
+    """A world of its own, where that of many brokers is not the one to look in."""
 
 
 DEFECTS: dict[str, Defect] = {
@@ -142,16 +145,24 @@ IN_EVERY_TEST_RUN = [what for what, defect in DEFECTS.items() if defect.seeds <=
 
 def profile_passes(defect: Defect, seeds: int) -> bool:
     """Returns whether nothing fails where the defect is not planted."""
-    return all(
-        outcome_of(plan_of(seed, defect.settings._replace(kinds=defect.kinds))).reason is None for seed in range(seeds)
-    )
+    return all(_outcome_of(defect, seed).reason is None for seed in range(seeds))
 
 
 def first_failure(defect: Defect) -> Outcome | None:
     """Plants the defect. Returns the first run that fails, if there is one within its seeds."""
     with defect.plant():
         for seed in range(defect.seeds):
-            outcome = outcome_of(plan_of(seed, defect.settings._replace(kinds=defect.kinds)))
+            outcome = _outcome_of(defect, seed)
             if outcome.reason is not None:
                 return outcome
     return None
+
+
+def _outcome_of(defect: Defect, seed: int) -> Outcome:
+    if defect.simulate is None:
+        return outcome_of(plan_of(seed, defect.settings._replace(kinds=defect.kinds)))
+    try:
+        defect.simulate(seed)
+    except Exception as error:
+        return Outcome(seed, 0, 0, "", reason_of(error), str(error).partition("\n")[0])
+    return Outcome(seed, 0, 0, "")

@@ -5,13 +5,14 @@ within how many seeds.
 """
 
 from barnabas.broker.transactions import rules
+from barnabas.broker.transactions.flushed_first import FlushedFirst
 from barnabas.broker.transactions.markers.sender import MarkerSender
 from barnabas.storage.opening.recovery import LogLoader
 from barnabas.storage.producer_state import ProducerState
 from tests.simulation.cluster.defects.planted import Defect
 from tests.simulation.cluster.defects.plants import replaced
 from tests.simulation.cluster.settings import Settings
-from tests.simulation.cluster.transactions import plants
+from tests.simulation.cluster.transactions import plants, power
 
 TRANSACTIONAL = Settings(
     replication_factor=3,
@@ -37,6 +38,26 @@ ALONE = TRANSACTIONAL._replace(brokers=1, voters=1, replication_factor=1, min_in
 LEADERS_CHANGE = ("kill", "elect", "isolate", "pause")
 
 DEFECTS: dict[str, Defect] = {
+    "markers leave before the decision is committed": Defect(
+        plants.markers_leave_before_the_decision_is_committed,
+        ("TI1", "TI3", "TI8"),
+        ("cut both ways", "kill"),
+        PATIENT._replace(transaction_timeout_ms=1_000),
+        seeds=20,
+    ),
+    "markers leave before the decision is on the disk": Defect(
+        replaced(FlushedFirst, "send", plants.sent_at_once), ("TI1",), seeds=100, simulate=power.simulate
+    ),
+    "the next producer id is not stored": Defect(
+        plants.the_next_producer_id_is_not_stored,
+        ("TI9",),
+        ("cut both ways", "kill"),
+        V2._replace(first_producer_epoch=32_764, transactions_of_an_id=3, transaction_timeout_ms=15_000),
+        seeds=20,
+    ),
+    "who has expired is fenced": Defect(
+        plants.who_has_expired_is_fenced, ("TI9",), (), V1._replace(id_expiration_ms=1_000)
+    ),
     "an end is answered when it is appended": Defect(
         plants.ends_are_answered_at_once, ("TI3",), ("cut both ways", "kill"), PATIENT, seeds=20
     ),

@@ -8,6 +8,7 @@ tells it from one of the next transaction. Version 2 changes the epoch with ever
 
 from collections.abc import Iterable, Mapping
 
+from barnabas.broker.transactions.transaction import ProducerIdAndEpoch
 from barnabas.protocol.batch_header import BatchHeader
 from barnabas.protocol.types import TopicPartition
 from tests.simulation.cluster.replicas.claims import DataOracle
@@ -39,6 +40,11 @@ class TransactionOracle(DataOracle):
         self.transactions: dict[Label, Transaction] = {}
         self.is_void = False
         """Whether more was lost than the settings survive: then nothing is claimed any more but that all goes on."""
+        self.is_calm = False
+        """Whether nothing goes wrong."""
+        self._told: dict[tuple[str, int, int], ProducerIdAndEpoch] = {}
+        self._stored: dict[tuple[str, int, int], ProducerIdAndEpoch] = {}
+        """What comes after a transaction, by its id and the producer that it has ended with."""
         self.positions: dict[TopicPartition, int] = dict.fromkeys(names, 0)
         self.committed_transactions = 0
         self._stable: dict[tuple[TopicPartition, int], int] = {}
@@ -56,6 +62,30 @@ class TransactionOracle(DataOracle):
     def begun(self, label: Label) -> Transaction:
         transaction = self.transactions[label] = Transaction(label)
         return transaction
+
+    def fenced(self, name: str, number: int) -> None:
+        """A client was refused, and no other has its id."""
+        if self.is_calm:
+            nobody_is_fenced_by_nobody(name, number)
+
+    def goes_on_with(self, transactional_id: str, producer_id: int, epoch: int, told: ProducerIdAndEpoch) -> None:
+        """A client whose transaction has ended in this epoch was told what the next begins with."""
+        self._goes_on((transactional_id, producer_id, epoch), told, self._told, self._stored)
+
+    def completed(self, transactional_id: str, producer_id: int, epoch: int, stored: ProducerIdAndEpoch) -> None:
+        """A coordinator has stored what comes after the transaction that has ended in this epoch."""
+        self._goes_on((transactional_id, producer_id, epoch), stored, self._stored, self._told)
+
+    def _goes_on(
+        self,
+        ended: tuple[str, int, int],
+        producer: ProducerIdAndEpoch,
+        these: dict[tuple[str, int, int], ProducerIdAndEpoch],
+        others: Mapping[tuple[str, int, int], ProducerIdAndEpoch],
+    ) -> None:
+        these[ended] = producer
+        if not self.is_void and ended in others:
+            what_was_told_is_stored(ended[0], producer, others[ended])
 
     def asked(self, transaction: Transaction, is_commit: bool) -> None:
         transaction.asked_commit |= is_commit
@@ -262,6 +292,16 @@ def the_stable_offset_does_not_go_back(partition: TopicPartition, before: int, n
 def offsets_follow_their_transactions(group: str, partition: TopicPartition, expected: int, found: int) -> None:
     """TI7."""
     assert found == expected, f"TI7: {group} has {found} of {partition} committed, by its transactions it is {expected}"
+
+
+def what_was_told_is_stored(transactional_id: str, one: ProducerIdAndEpoch, other: ProducerIdAndEpoch) -> None:
+    """TI9: what a producer goes on with is what its coordinator goes on with, whoever that is by then."""
+    assert one == other, f"TI9: of what comes after a transaction of {transactional_id}, {one} and {other} are said"
+
+
+def nobody_is_fenced_by_nobody(name: str, number: int) -> None:
+    """TI9."""
+    raise AssertionError(f"TI9: {name} is fenced in transaction {number}, and nobody else has its id")
 
 
 def _end(is_commit: bool) -> str:

@@ -10,12 +10,15 @@ from barnabas.broker.coordinator.decision import Decision
 from barnabas.broker.coordinator.shard_runtime import ShardRuntime
 from barnabas.broker.groups.offset_store import OffsetStore
 from barnabas.broker.transactions import rules
+from barnabas.broker.transactions.flushed_first import FlushedFirst
 from barnabas.broker.transactions.machine import TransactionShard
 from barnabas.broker.transactions.markers.sender import MarkerSender, Sending
+from barnabas.broker.transactions.marking import TransactionMarkers
+from barnabas.broker.transactions.records import TransactionSerde
 from barnabas.broker.transactions.rules import Coordination
 from barnabas.broker.transactions.transaction import NO_EPOCH, ProducerIdAndEpoch, Transaction
-from barnabas.protocol.batch_header import BatchHeader
-from barnabas.protocol.errors import InvalidProducerEpoch, InvalidTxnState
+from barnabas.protocol.batch_header import NO_PRODUCER_ID, BatchHeader
+from barnabas.protocol.errors import InvalidProducerEpoch, InvalidTxnState, ProducerFenced
 from barnabas.protocol.types import TopicPartition
 from barnabas.storage import producer_state
 from barnabas.storage.opening.recovery import LogLoader
@@ -43,9 +46,56 @@ def ends_are_answered_at_once() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def markers_leave_before_the_decision_is_committed() -> Iterator[None]:
+    carry_out = ShardRuntime._carry_out
+
+    def carried_out(shard: ShardRuntime[Any], decision: Decision[Any], transaction: Any = None) -> Promise[Any]:
+        on_committed = decision.on_committed
+        if on_committed is None or not isinstance(shard.machine, TransactionShard):
+            return carry_out(shard, decision, transaction)
+        decision.on_committed = None
+        promise = carry_out(shard, decision, transaction)
+        on_committed(None)
+        return promise
+
+    with patch.object(ShardRuntime, "_carry_out", carried_out):
+        yield
+
+
+def sent_at_once(self: FlushedFirst, markers: TransactionMarkers, _decided_in: Any) -> Promise[None]:
+    return self._sender.send(markers)
+
+
 def done_with_the_first(self: MarkerSender, sending: Sending, _partition: TopicPartition) -> None:
     sending.left.clear()
     self._end_if_done(sending)
+
+
+@contextmanager
+def the_next_producer_id_is_not_stored() -> Iterator[None]:
+    encode = TransactionSerde.encode_value
+
+    def encoded(self: TransactionSerde, transaction: Transaction) -> bytes:
+        return encode(self, transaction._replace(next_producer_id=NO_PRODUCER_ID))
+
+    with patch.object(TransactionSerde, "encode_value", encoded):
+        yield
+
+
+@contextmanager
+def who_has_expired_is_fenced() -> Iterator[None]:
+    init = TransactionShard.init_producer_id
+
+    def checked(
+        self: TransactionShard, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None
+    ) -> Any:
+        if expected is not None and transactional_id not in self._transactions:
+            raise ProducerFenced("nobody knows this transactional id")
+        return init(self, transactional_id, timeout_ms, expected)
+
+    with patch.object(TransactionShard, "init_producer_id", checked):
+        yield
 
 
 @contextmanager

@@ -4,12 +4,14 @@
 - A batch whose fate is unknown is sent again under the same sequence number.
 - What cannot be mended ends in an abort. If a batch may still arrive, a client of version 1 asks for a new epoch after
   that (KIP-360); with version 2 every end brings one.
+- A client of version 1 whose transactional id has expired asks for a new epoch, too.
 - Who is fenced begins anew, as a process does that was started again. Now and then one dies in the middle, with
   requests under way that may arrive long after its successor has begun.
 """
 
 from collections.abc import Sequence
 
+from barnabas.broker.transactions.transaction import ProducerIdAndEpoch
 from barnabas.protocol.batch_builder import build_batch
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.add_partitions_to_txn import (
@@ -33,6 +35,8 @@ from tests.simulation.cluster.transactions.rules import (
     TIMEOUT_MS,
     TRANSACTION,
     Coordinator,
+    Died,
+    Expired,
     Fenced,
     MustAbort,
     Rules,
@@ -62,6 +66,7 @@ class TransactionalProducer(ClusterClient):
     def __init__(self, place: Place, name: str, *, rules: Rules, timeout_ms: int) -> None:
         super().__init__(place, name)
         self.transactional_id = name
+        self.transactions_of_an_id = 1 << 30
         self.rules = rules
         self.timeout_ms = timeout_ms
         self.interval_ms = 300.0
@@ -79,12 +84,21 @@ class TransactionalProducer(ClusterClient):
             try:
                 yield from self._init_producer_id(-1, -1)
                 yield from self.recover()
-                while not self._is_done():
+                retires_after = self.begun + self.transactions_of_an_id
+                while not self._is_done() and self.begun < retires_after:
                     yield from self._transaction()
                     yield self.sleep(self.random.expovariate(1) * self.interval_ms)
+                if not self._is_done():
+                    self._take_another_id()
+            except Died:
+                self.tell("dies in transaction {}", self.begun)
             except Fenced:
                 self.tell("is fenced")
+                self.oracle.fenced(self.name, self.begun)
             self._end_life()
+
+    def _take_another_id(self) -> None:
+        self.transactional_id = f"{self.name}-after-{self.begun}"
 
     def _is_done(self) -> bool:
         return self.is_stopping or self.begun >= self.transactions_max
@@ -145,6 +159,10 @@ class TransactionalProducer(ClusterClient):
         except MustAbort as error:
             self.tell("must abort {}: {}", self.begun, str(error))
             is_commit = False
+        except Expired:
+            self.tell("is not known any more")
+            yield from self._init_producer_id(self.producer_id, self.producer_epoch)
+            return
         yield from self._end(is_commit)
 
     def _judge(self) -> None:
@@ -186,6 +204,8 @@ class TransactionalProducer(ClusterClient):
         try:
             yield from self.coordinator.ask(request, AddPartitionsToTxnResponse, 3, first_error)
         except Failed as error:
+            if error.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+                raise Expired from None
             raise self._after(error.code) from None
         finally:
             self._judge()
@@ -218,9 +238,8 @@ class TransactionalProducer(ClusterClient):
                 link.send(self._request(target, batch), ProduceResponse, timeout_ms=TIMEOUT_MS) for batch in pending
             ]
             if dies:
-                self.tell("dies in transaction {}", self.begun)
                 yield self.sleep(self.random.random() * 20)
-                raise Fenced
+                raise Died
             yield all_done(promises)
             codes = []
             for batch, promise in zip(pending, promises):
@@ -300,6 +319,8 @@ class TransactionalProducer(ClusterClient):
             return
         self._told(transaction, is_commit)
         if not self.rules.adds_partitions:
+            told = ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
+            self.oracle.goes_on_with(self.transactional_id, self.producer_id, self.producer_epoch + 1, told)
             self._is_now(response.producer_id, response.producer_epoch)
         elif self._is_unresolved:
             yield from self._init_producer_id(self.producer_id, self.producer_epoch)

@@ -48,6 +48,14 @@ class Fenced(Exception):
     """Somebody else has the transactional id now, or nobody: the client begins anew."""
 
 
+class Died(Fenced):
+    """It was this client's own end, and another begins."""
+
+
+class Expired(Exception):
+    """Nobody knows the transactional id any more, or another producer id has it."""
+
+
 class MustAbort(Exception):
     """The transaction cannot be committed any more."""
 

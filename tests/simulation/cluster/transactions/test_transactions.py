@@ -5,8 +5,9 @@ import pytest
 from tests.simulation.cluster.plan import plan_of
 from tests.simulation.cluster.scenario import ManyBrokers
 from tests.simulation.cluster.settings import Settings
+from tests.simulation.cluster.transactions.power import simulate
 from tests.simulation.cluster.transactions.workload import Transactions
-from tests.simulation.seeds import replayable
+from tests.simulation.seeds import chosen_seeds, replayable
 
 THREE = Settings(replication_factor=3, min_insync_replicas=2, producers=1, transactional=2, copiers=1)
 ONE = Settings(brokers=1, voters=1, producers=1, transactional=2, copiers=1)
@@ -43,3 +44,14 @@ def test_producers_whose_epochs_run_out_get_another_id() -> None:
 def test_transactions_are_right_while_leaders_change(seed: int) -> None:
     settings = THREE._replace(kinds=LEADERS_CHANGE, faults=20, old_rules=1, transaction_timeout_ms=2_000)
     assert run(seed, settings).oracle.committed_transactions > 20
+
+
+def test_a_transaction_has_one_end_though_power_fails_in_the_middle_of_it() -> None:
+    for seed in chosen_seeds(range(60)):
+        with replayable(seed):
+            simulate(seed)
+
+
+def test_clients_of_version_1_outlive_the_memory_of_their_coordinator() -> None:
+    transactions = run(1, ONE._replace(old_rules=3, copiers=0, transactional=3, id_expiration_ms=1_000))
+    assert transactions.oracle.committed_transactions > 50

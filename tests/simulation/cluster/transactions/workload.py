@@ -26,6 +26,7 @@ class Transactions:
         self.settings = settings
         self.partitions = [TopicPartition(TRANSACTIONAL, index) for index in range(PARTITIONS)]
         self.oracle = TransactionOracle(self.partitions, given)
+        self.oracle.is_calm = not settings.faults or not settings.kinds
         self.producers: list[TransactionalProducer] = []
         self.readers: list[CommittedReader] = []
 
@@ -42,6 +43,8 @@ class Transactions:
             copier = Copier(place, f"c{number}", rules=rules, timeout_ms=timeout_ms)
             copier.copies(SOURCE, self.partitions[-1], oracles[SOURCE])
             self.producers.append(copier)
+        for client in self.producers:
+            client.transactions_of_an_id = self.settings.transactions_of_an_id
         self.readers = [CommittedReader(place, f"reader-of-{partition}", partition) for partition in self.partitions]
 
     def _rules(self, number: int) -> Rules:
@@ -63,9 +66,10 @@ class Transactions:
             "TI8: every transaction can be ended",
         )
         place = place._replace(oracle=self.oracle)
+        rules = V1 if self.settings.old_rules >= len(self.producers) else V2
         probes = [
             TransactionalProducer(
-                place, f"{client.name}-probe", rules=V2, timeout_ms=self.settings.transaction_timeout_ms
+                place, f"{client.name}-probe", rules=rules, timeout_ms=self.settings.transaction_timeout_ms
             )
             for client in self.producers
         ]
