@@ -177,13 +177,13 @@ class TransactionKeys(Config):
         "add.partitions.to.txn.retry.backoff.max.ms",
         100,
         at_least(0),
-        "How long a produce request waits for the end of its producer's last transaction.",
+        "How long a request that begins a transaction waits for the end of the last one.",
     )
     add_partitions_to_txn_retry_backoff_ms: int = int32(
         "add.partitions.to.txn.retry.backoff.ms",
         20,
         at_least(1),
-        "The longest pause between two looks at whether that transaction has ended.",
+        "The longest pause before another broker is asked again whether that transaction has ended.",
     )
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = _count(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",

@@ -5,7 +5,8 @@ partitions that are only checked; v5 that a transaction may only be aborted (KIP
 
 All partitions of a transaction are added or none: if one cannot be, or is not there to be checked, the others are
 answered OPERATION_NOT_ATTEMPTED. Clients cannot add internal topics: offsets have an API of their own. What clients of
-versions 0 to 3 add is written by the first rules, what brokers add by the second.
+versions 0 to 3 add is written by the first rules, what brokers add by the second. A client's request waits while the
+last transaction is ending. A broker's is answered at once, because it holds the questions of other transactions too.
 """
 
 from collections.abc import Iterable, Mapping
@@ -77,7 +78,8 @@ def _added_or_verified(
             .or_else(lambda error: dict.fromkeys(partitions, _code_for(error, context)))
             .map(_results)
         )
-    added = node.transactions.add_partitions(*producer, partitions, client_version=0 if is_client else 2)
+    client_version = 0 if is_client else 2
+    added = node.transactions.add_partitions(*producer, partitions, client_version=client_version, waits=is_client)
     return (
         added.map(lambda _: ErrorCode.NONE)
         .or_else(lambda error: _code_for(error, context))

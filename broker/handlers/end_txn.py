@@ -4,7 +4,7 @@ v2 a code of its own for a producer that was fenced, v4 that a transaction may o
 the producer goes on: each transaction ends in one of its own (KIP-890).
 
 Answered when the decision is committed, by the rules of the request's version, whatever the level of
-transaction.version. The markers follow: until they are written, the next transaction meets CONCURRENT_TRANSACTIONS.
+transaction.version. The markers follow: until they are written, the next transaction waits (`held_back.py`).
 """
 
 from barnabas.base.promise import Promise

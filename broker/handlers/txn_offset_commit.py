@@ -6,7 +6,8 @@ has for members and groups that are unknown (KIP-1319, Kafka 4.4). Answered when
 the transaction is committed.
 
 Partitions that do not exist are refused one by one; the group gets the others only. Unlike with Produce, the client is
-told CONCURRENT_TRANSACTIONS at once, as by Kafka: it tries again by itself.
+told CONCURRENT_TRANSACTIONS at once, as by Kafka, where another broker coordinates the transaction: it tries again by
+itself.
 """
 
 from collections.abc import Iterable

@@ -18,6 +18,7 @@ from barnabas.broker.coordinator.runtime import CoordinatorRuntime
 from barnabas.broker.producer_ids import ProducerIds
 from barnabas.broker.replicas.replica_manager import ReplicaManager
 from barnabas.broker.transactions.flushed_first import FlushedFirst
+from barnabas.broker.transactions.held_back import HeldBack
 from barnabas.broker.transactions.machine import TransactionContext, TransactionShard
 from barnabas.broker.transactions.marking import MarkerSender
 from barnabas.broker.transactions.records import TransactionSerde
@@ -52,6 +53,9 @@ class TransactionCoordinator:
         self._producer_ids = producer_ids
         self._markers = markers
         self._flushed_first = FlushedFirst(markers, configuration.log_config)
+        self._held_back = HeldBack(
+            environment.clock, lambda: configuration.current.add_partitions_to_txn_retry_backoff_max_ms
+        )
         config = configuration.current
         settings = Settings(
             load_buffer_bytes=config.transaction_state_log_load_buffer_size,
@@ -79,6 +83,7 @@ class TransactionCoordinator:
     def stop(self) -> None:
         """Fails every answer that waits."""
         self._expiry.cancel()
+        self._held_back.close()
         self._runtime.stop()
 
     # ---- requests
@@ -124,9 +129,11 @@ class TransactionCoordinator:
         partitions: Collection[TopicPartition],
         *,
         client_version: int,
+        waits: bool = True,
     ) -> Promise[None]:
         """Returns a promise that is kept when the partitions belong to the transaction. `client_version` is the level
-        of transaction.version by which the client acts."""
+        of transaction.version by which the client acts; `waits` says that the request may be held back for the end of
+        the transaction before."""
         if not transactional_id:
             return failed(InvalidRequest("a transactional id cannot be empty"))
         producer = ProducerIdAndEpoch(producer_id, producer_epoch)
@@ -134,7 +141,10 @@ class TransactionCoordinator:
         def decide(shard: TransactionShard) -> Decision[None]:
             return shard.add_partitions(transactional_id, producer, partitions, client_version=client_version)
 
-        return self._runtime.run(transactional_id, decide)
+        def attempt() -> Promise[None]:
+            return self._runtime.run(transactional_id, decide)
+
+        return self._held_back.run(transactional_id, attempt) if waits else attempt()
 
     def verify_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
@@ -186,6 +196,7 @@ class TransactionCoordinator:
                 send_markers=lambda markers: self._flushed_first.send(markers, partition),
                 markers_left=self._markers.left,
                 forget_markers=self._markers.forget,
+                on_ended=self._held_back.go_on,
                 first_epoch=self._configuration.current.barnabas_transaction_first_producer_epoch,
             )
         )

@@ -44,6 +44,8 @@ class TransactionContext(NamedTuple):
     markers_left: Callable[[str], frozenset[TopicPartition] | None]
     """Returns the partitions that wait for their marker, if markers are being sent."""
     forget_markers: Callable[[frozenset[str]], None]
+    on_ended: Callable[[str], None]
+    """Is told of each transactional id whose next transaction can begin."""
     first_epoch: int
     """The epoch in which new transactional ids begin."""
 
@@ -183,6 +185,8 @@ class TransactionShard:
             return Decision([_record(decided.completed(self._context.now_ms()))], None)
 
         self._context.timers.run(decided.transactional_id, operation)
+        if self._transactions.get(decided.transactional_id) is not decided:
+            self._context.on_ended(decided.transactional_id)
 
     # ---- timeout and expiry
 

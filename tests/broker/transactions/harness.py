@@ -5,6 +5,7 @@ from barnabas.broker.coordinator.decision import Decision
 from barnabas.broker.coordinator.definition import CoordinatorDefinition, CoordinatorPartition, Settings, Timers
 from barnabas.broker.coordinator.key_hash import java_hash
 from barnabas.broker.coordinator.shard_runtime import Decide, ShardRuntime
+from barnabas.broker.transactions.held_back import HeldBack
 from barnabas.broker.transactions.machine import TransactionContext, TransactionShard
 from barnabas.broker.transactions.marking import TransactionMarkers
 from barnabas.broker.transactions.records import TransactionSerde
@@ -19,6 +20,7 @@ from tests.fakes import FakeClock, FakeReport
 ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 1)
 TIMEOUT_MS = 60_000
 COMMIT_TIMEOUT_MS = 5_000
+WAIT_MAX_MS = 100
 
 
 class Markers:
@@ -61,6 +63,7 @@ class TransactionHarness:
         self.report = FakeReport()
         self.version = version
         self.markers = Markers()
+        self.held_back = HeldBack(self.clock, lambda: WAIT_MAX_MS)
         self.partition = MemoryPartition(TopicPartition(TRANSACTION_STATE_TOPIC, 0))
         self.producer_ids = list(range(1000, 1100))
         self._first_epoch = first_epoch
@@ -97,6 +100,7 @@ class TransactionHarness:
                 send_markers=self.markers.send,
                 markers_left=self.markers.left,
                 forget_markers=self.markers.forget,
+                on_ended=self.held_back.go_on,
                 first_epoch=self._first_epoch,
             )
         )
@@ -121,6 +125,10 @@ class TransactionHarness:
 
     def add(self, producer: ProducerIdAndEpoch, *partitions: TopicPartition, name: str = "tx") -> Promise[None]:
         return self.runtime.run(lambda shard: shard.add_partitions(name, producer, partitions, client_version=2))
+
+    def add_in_time(self, producer: ProducerIdAndEpoch, *partitions: TopicPartition, name: str = "tx") -> Promise[None]:
+        """Adds them when the last transaction has ended."""
+        return self.held_back.run(name, lambda: self.add(producer, *partitions, name=name))
 
     def end(
         self, producer: ProducerIdAndEpoch, *, is_commit: bool = True, client_version: int = 2, name: str = "tx"
