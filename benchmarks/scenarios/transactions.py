@@ -43,7 +43,7 @@ def case_of(rules: str, records: int, partitions: int) -> Case:
 METHOD = (
     "A Java producer ({}) begins a transaction, waits for the acknowledgement of its first record of 100 B, sends the "
     "others round the partitions, and commits; then the next. V1 are the rules of clients before 4.0, V2 (KIP-890) "
-    "those since. Everything is read back under read_committed and checked."
+    "those since. linger.ms is 0 for both. Everything is read back under read_committed and checked."
 )
 
 SCENARIOS = (
