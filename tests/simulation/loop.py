@@ -88,6 +88,7 @@ class SimulatedLoop:
         self._wake_ups: set[int] = set()
         """When the scheduler will call: a turn that was put forward leaves its later time behind, for another."""
         self._is_in_turn = False
+        self._when_stopped: Callable[[], None] | None = None
         self.is_paused = False
         self.is_dead = False
         self.expects_more = False
@@ -161,6 +162,11 @@ class SimulatedLoop:
         self.is_paused = False
         self._arm()
 
+    def stop(self, then: Callable[[], None]) -> None:
+        """Turns no more, as the real loop does: whoever says so goes on, and so do all others of this turn."""
+        assert self._is_in_turn, "nobody else could stop it"
+        self._when_stopped = then
+
     def die(self) -> None:
         self.is_dead = True
         self.timers = 0
@@ -201,6 +207,8 @@ class SimulatedLoop:
             self.on_crash()
         finally:
             self._is_in_turn = False
+        if self._when_stopped is not None and not self.is_dead:
+            return self._when_stopped()
         if not self.is_dead:
             self._free_us = self.scheduler.now_us + 1 + int(self.random.random() * _TURN_US_MAX)
             self._arm()

@@ -46,6 +46,20 @@ def test_a_turn_calls_who_is_ready_then_timers_then_what_was_to_be_called_soon_t
     assert calls == ["ready", "timer", "soon", "idle"]
 
 
+def test_a_turn_in_which_the_loop_is_stopped_goes_on_to_its_end() -> None:
+    loop, calls = new_loop(), list[str]()
+
+    def stops() -> None:
+        loop.stop(partial(calls.append, "stopped"))
+        calls.append("went on")
+
+    loop.call_later(0, stops)
+    loop.call_soon(calls.append, "soon")
+    loop.call_later(1, calls.append, "never")
+    loop.scheduler.run_for(10)
+    assert calls == ["went on", "soon", "stopped"]
+
+
 def test_what_waits_for_idleness_comes_behind_the_requests_at_hand() -> None:
     loop, calls = new_loop(), list[str]()
     loop.may_be_ready(Ready(calls, "request", 5))

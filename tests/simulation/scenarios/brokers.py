@@ -1,6 +1,7 @@
 """Real brokers in a simulated world, unchanged: `BrokerServer` in the environment of a simulated process."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from barnabas.base.network import Address
 from barnabas.base.promise import Promise
@@ -71,14 +72,17 @@ class SimulatedBroker:
         self.process.loop.call_soon(self.server.stop)
 
     def _ended(self, ended: Promise[None]) -> None:
-        error = ended.error
+        """The process ends when the turn of its loop is over, as `BrokerProcess` does."""
         self.is_ready = False
-        if error is None:
-            self.machine.exit()
-            return self._on_stopped()
-        self.world.trace.tell(self.machine.name, "ended: {}", repr(error))
-        assert self.on_failure is not None, f"{self.machine.name} ended: {error!r}"
+        if ended.error is not None:
+            self.world.trace.tell(self.machine.name, "ended: {}", repr(ended.error))
+        self.process.loop.stop(partial(self._exit, ended.error))
+
+    def _exit(self, error: Exception | None) -> None:
+        assert error is None or self.on_failure is not None, f"{self.machine.name} ended: {error!r}"
         self.machine.exit()
+        if error is None or self.on_failure is None:
+            return self._on_stopped()
         self.on_failure(error)
 
     def kill(self) -> None:
