@@ -56,9 +56,9 @@ class ProbeProducer(ClusterProducer):
         yield from self.drain()
 
 
-def _needed(image: MetadataImage, topic: str) -> int:
-    """Returns how many replicas the topic wants in sync."""
-    return int(image.config(ResourceType.TOPIC, topic)["min.insync.replicas"])
+def _needed(image: MetadataImage, topic: str, partition: PartitionImage) -> int:
+    """Returns how many replicas the topic wants in sync; never more than there are."""
+    return min(int(image.config(ResourceType.TOPIC, topic)["min.insync.replicas"]), len(partition.replicas))
 
 
 def _moves(partition: PartitionImage) -> bool:
@@ -177,7 +177,8 @@ class Liveness:
             name
             for name, partition in found
             if partition is not None
-            if partition.leader in alive and len(alive.intersection(partition.isr)) >= _needed(image, name.topic)
+            if partition.leader in alive
+            and len(alive.intersection(partition.isr)) >= _needed(image, name.topic, partition)
         ]
 
     def _probe(self, well: list[SimulatedBroker]) -> None:

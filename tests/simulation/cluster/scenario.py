@@ -170,6 +170,7 @@ class ManyBrokers:
         self.recreator = self._recreator() if "recreate" in settings.kinds else None
         self.faults = ClusterFaults(self.cluster, self.oracle, self.watcher)
         self.faults.min_insync_replicas = settings.min_insync_replicas
+        self.faults.replicas_min = min(settings.min_insync_replicas, settings.replication_factor)
         self.faults.recreator = self.recreator
         self.liveness = Liveness(self)
 

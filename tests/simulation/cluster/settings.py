@@ -59,6 +59,7 @@ class Settings(NamedTuple):
     """Of each of the two groups."""
     replication_factor: int = 1
     min_insync_replicas: int = 1
+    """May be more than there are replicas: then all of these are needed, and more as soon as there are more."""
     has_elr: bool = True
     """Whether those who leave the in-sync replicas below the minimum may still lead."""
     is_unclean: bool = False
@@ -156,7 +157,20 @@ def drawn(seed: int, **fixed: object) -> Settings:
         acks_leader=random.choice((0, 0, 1)),
         is_recreated_flushed=random.random() < 0.5,
     )
-    return settings._replace(**_transactions(seed) | fixed)
+    return settings._replace(**_more_in_sync_than_there_are(seed, settings) | _transactions(seed) | fixed)
+
+
+def _more_in_sync_than_there_are(seed: int, settings: Settings) -> dict[str, Any]:
+    """Draws a `min.insync.replicas` above the number of replicas, in one seed of eight, while replicas come and go."""
+    random = random_of(seed, "cluster", "minimum")
+    if random.random() >= 1 / 8:
+        return {}
+    replication_factor = random.choice((1, settings.replication_factor))
+    return {
+        "replication_factor": replication_factor,
+        "min_insync_replicas": replication_factor + random.choice((1, 1, 2)),
+        "kinds": tuple(kind for kind in KINDS if kind in settings.kinds or kind == "reassign"),
+    }
 
 
 def _transactions(seed: int) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.replication.controller.partitions import alter_partition_control, circumstances
 from barnabas.replication.isr import InSyncReplicas
 from barnabas.storage.leader_epochs import LeaderEpochs
+from barnabas.storage.log import Log
 from tests.simulation.cluster.defects import plants
 from tests.simulation.cluster.defects.plants import Plant, replaced
 from tests.simulation.cluster.plan import plan_of
@@ -132,6 +133,13 @@ DEFECTS: dict[str, Defect] = {
         plants.producers_are_not_cut, ("I11", "I12", "I15"), LEADERS_CHANGE, RESTLESS, 20
     ),
     "a cut segment goes on": Defect(plants.a_cut_segment_goes_on, ("I9", "I14"), LEADERS_CHANGE, RESTLESS, 20),
+    "a replica that gets company forgets what it committed": Defect(
+        replaced(Log, "note_high_watermark", lambda *_: None),
+        ("I10", "I13"),
+        ("kill", "reassign"),
+        REPLICATED._replace(replication_factor=1),
+        seeds=20,
+    ),
     "who closes a connection is dead": Defect(plants.links_are_lives, ("I24", "L7"), ("connection cut",), seeds=20),
     "a session keeps a leader that leads no more": Defect(
         plants.sessions_keep_their_leader, ("I9", "I10", "I13", "I16"), LEADERS_CHANGE, RESTLESS, 20

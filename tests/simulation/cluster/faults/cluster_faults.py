@@ -36,6 +36,8 @@ class ClusterFaults:
         self.happened: dict[str, int] = {}
         self.is_over = False
         self.min_insync_replicas = 1
+        self.replicas_min = 1
+        """How many replicas a partition keeps at least."""
         self._removes_voters = False
         self.recreator: Recreator | None = None
         self.broken: list[SimulatedBroker] = []
@@ -247,7 +249,7 @@ class ClusterFaults:
         request = reassignment(
             partition,
             [broker.node_id for broker in self.cluster.brokers],
-            at_least=self.min_insync_replicas,
+            at_least=self.replicas_min,
             random=random,
         )
         self.tell("faults", "{} is to be on {}", partition, request.topics[0].partitions[0].replicas)
