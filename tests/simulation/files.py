@@ -163,9 +163,12 @@ class SimulatedFiles:
                 node.pending.clear()
                 node.has_name = True
 
-    def flip_bit(self, path: str, position: int) -> None:
-        inode = self._inode(path)
-        inode.data[position] ^= 1 << self.random.randrange(8)
+    def flip_bit(self, path: str, position: int, bit: int | None = None) -> None:
+        """Flips any bit, or this one."""
+        inode, mask = self._inode(path), 1 << (self.random.randrange(8) if bit is None else bit)
+        for data in (inode.data, inode.synced):
+            if position < len(data):
+                data[position] ^= mask
         inode.is_rotten = True
 
     def used_bytes(self) -> int:

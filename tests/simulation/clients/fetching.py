@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from barnabas.broker.network.peer_client import PeerClient
-from barnabas.protocol.batch_header import iter_batches
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.batch_header import crc_of, iter_batches
+from barnabas.protocol.errors import CorruptMessage, ErrorCode
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from barnabas.protocol.records import iter_records
 from barnabas.protocol.types import TopicPartition, Uuid
@@ -27,7 +27,8 @@ class Fetched(NamedTuple):
 def fetch(
     link: PeerClient, positions: Mapping[TopicPartition, int], *, min_bytes: int = 1, max_wait_ms: int = MAX_WAIT_MS
 ) -> Script[list[Fetched]]:
-    """Returns what is to be said of some partitions: of those that have nothing new there is nothing to say."""
+    """Returns what is to be said of some partitions: of those that have nothing new there is nothing to say. Raises
+    CorruptMessage if a batch is not what its checksum says."""
     topics: dict[str, list[FetchPartition]] = {}
     for partition, offset in positions.items():
         topics.setdefault(partition.topic, []).append(
@@ -50,9 +51,11 @@ def _fetched(response: FetchResponse, positions: Mapping[TopicPartition, int]) -
             partition = TopicPartition(topic.topic, data.partition_index)
             records: list[tuple[int, bytes]] = []
             assert isinstance(data.records, memoryview | None)
-            view = data.records or b""
+            view = data.records or memoryview(b"")
             for position, header in iter_batches(view):
                 batch = view[position : position + header.size_bytes]
+                if crc_of(batch) != header.crc:
+                    raise CorruptMessage(f"the batch at {header.base_offset} of {partition} is not what was written")
                 for record in iter_records(batch, max_decompressed_bytes=1 << 20):
                     if record.offset >= positions[partition]:  # a batch may begin before what was asked for
                         records.append((record.offset, record.value or b""))

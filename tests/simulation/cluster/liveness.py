@@ -21,7 +21,7 @@ from tests.simulation.cluster.administrator import Administrator
 from tests.simulation.cluster.clients import ClusterProducer
 from tests.simulation.cluster.facts import Facts
 from tests.simulation.cluster.leftovers import nobody_waits
-from tests.simulation.cluster.replicas.history import batches_of
+from tests.simulation.cluster.replicas.history import batches_of, checksums_are_true
 from tests.simulation.cluster.routing import ClusterClient
 from tests.simulation.scenarios.brokers import SimulatedBroker
 from tests.simulation.scheduler import MS
@@ -246,6 +246,8 @@ class Liveness:
                 if (log := broker.server.node.logs.opened(name)) is not None
             ]
             high_watermark = min((log.high_watermark for log in logs), default=0)
+            for log in logs:
+                checksums_are_true(log, high_watermark)
             contents = [list(batches_of(log, 0, high_watermark)) for log in logs]
             assert all(content == contents[0] for content in contents), f"I9: replicas of {name} differ: {contents}"
 

@@ -40,6 +40,7 @@ KINDS = (
     "remove voter",
     "add voter",
     "clock jump",
+    "rot",
 )
 
 
@@ -125,7 +126,7 @@ class Settings(NamedTuple):
         }
 
 
-def drawn(seed: int, **fixed: object) -> Settings:
+def drawn(seed: int, **fixed: Any) -> Settings:
     """Draws the settings of a seed; `fixed` ones are given."""
     random = random_of(seed, "cluster", "settings")
     brokers = random.choice((1, 2, 3, 3, 3, 3, 3, 4, 5))
@@ -144,7 +145,7 @@ def drawn(seed: int, **fixed: object) -> Settings:
         interval_ms=random.choice((200, 500, 1_500)),
         admin_interval_ms=random.choice((300, 1_000, 3_000)),
         members=random.choice((0, 0, 1, 2)),
-        kinds=tuple(kind for kind in KINDS if random.random() < 0.5),
+        kinds=tuple(kind for kind in KINDS if kind != "rot" and random.random() < 0.5),
         faults=0 if random.random() < 0.1 else random.choice((3, 8, 16, 30)),
         heals_all=random.random() < 0.6,
         replication_factor=replication_factor,
@@ -157,7 +158,10 @@ def drawn(seed: int, **fixed: object) -> Settings:
         acks_leader=random.choice((0, 0, 1)),
         is_recreated_flushed=random.random() < 0.5,
     )
-    return settings._replace(**_more_in_sync_than_there_are(seed, settings) | _transactions(seed) | fixed)
+    settings = settings._replace(**_more_in_sync_than_there_are(seed, settings) | _transactions(seed))
+    if settings.replication_factor > 1 and random_of(seed, "cluster", "rot").random() < 1 / 4:
+        settings = settings._replace(kinds=(*settings.kinds, "rot"))
+    return settings._replace(**fixed)
 
 
 def _more_in_sync_than_there_are(seed: int, settings: Settings) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def test_a_line_that_was_half_written_is_run_again(tmp_path: Path) -> None:
 
 def test_what_fails_is_counted_and_named(tmp_path: Path) -> None:
     with patch.object(InSyncReplicas, "high_watermark", lambda self, *_: self.own_offset):
-        total = run_many([8], tmp_path / "seeds.jsonl", lambda _: None, processes=1)
+        total = run_many([9], tmp_path / "seeds.jsonl", lambda _: None, processes=1)
     (outcome,) = total.failed
-    assert (outcome.seed, outcome.reason) == (8, "I13")
+    assert (outcome.seed, outcome.reason) == (9, "I13")
     assert outcome.failure.startswith("I13: ")

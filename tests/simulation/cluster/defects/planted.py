@@ -16,6 +16,7 @@ from barnabas.broker.replicas.partition import Partition
 from barnabas.protocol.errors import ErrorCode
 from barnabas.replication.controller.partitions import alter_partition_control, circumstances
 from barnabas.replication.isr import InSyncReplicas
+from barnabas.storage import validation
 from barnabas.storage.leader_epochs import LeaderEpochs
 from barnabas.storage.log import Log
 from tests.simulation.cluster.defects import plants
@@ -133,6 +134,12 @@ DEFECTS: dict[str, Defect] = {
         plants.producers_are_not_cut, ("I11", "I12", "I15"), LEADERS_CHANGE, RESTLESS, 20
     ),
     "a cut segment goes on": Defect(plants.a_cut_segment_goes_on, ("I9", "I14"), LEADERS_CHANGE, RESTLESS, 20),
+    "a follower takes what it gets": Defect(
+        replaced(validation, "check_batches", plants.take_as_they_are),
+        ("I9", "I14"),
+        ("rot", "wipe", "elect", "kill"),
+        seeds=20,
+    ),
     "a replica that gets company forgets what it committed": Defect(
         replaced(Log, "note_high_watermark", lambda *_: None),
         ("I10", "I13"),

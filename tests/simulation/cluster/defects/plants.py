@@ -11,6 +11,7 @@ from barnabas.broker.fetchers.followed_partition import FollowedPartition
 from barnabas.broker.handlers.replica_fetch import _ReplicaFetch
 from barnabas.broker.replica_sessions import SessionPartition
 from barnabas.broker.replicas.leader import LeaderPartition
+from barnabas.protocol.batch_header import BatchHeader, iter_batches
 from barnabas.replication.controller.controller import Controller
 from barnabas.replication.controller.partitions import alter_partition_control
 from barnabas.replication.controller.quorum_controller import QuorumController
@@ -38,6 +39,10 @@ def clean_marks_stay() -> Iterator[None]:
 
     with patch.object(SimulatedFiles, "remove", leave):
         yield
+
+
+def take_as_they_are(data: memoryview) -> list[tuple[memoryview, BatchHeader]]:
+    return [(data[position : position + header.size_bytes], header) for position, header in iter_batches(data)]
 
 
 @contextmanager

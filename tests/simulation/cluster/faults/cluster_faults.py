@@ -14,7 +14,7 @@ from barnabas.protocol.messages.incremental_alter_configs import IncrementalAlte
 from barnabas.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from barnabas.protocol.types import TopicPartition
 from barnabas.replication.quorum.voters import VoterSet
-from tests.simulation.cluster.faults import disks, network, storage
+from tests.simulation.cluster.faults import disks, network, rot, storage
 from tests.simulation.cluster.faults.changes import min_insync_replicas, reassignment
 from tests.simulation.cluster.faults.recreation import Recreator
 from tests.simulation.cluster.oracle import ClusterOracle
@@ -40,6 +40,8 @@ class ClusterFaults:
         """How many replicas a partition keeps at least."""
         self._removes_voters = False
         self.recreator: Recreator | None = None
+        self.flipped: list[rot.Flipped] = []
+        """The bits that are wrong on the disks."""
         self.broken: list[SimulatedBroker] = []
         """Those that stay broken when the others are mended."""
         self._ask: Callable[[object, type], None] = lambda request, response_class: None
@@ -121,26 +123,26 @@ class ClusterFaults:
         if isinstance(error, StopFailed):
             self.claims.was_stopped(broker.node_id)
         random = self.world.random(f"{broker.machine.name} life {broker.machine.lives}", "restart")
-        self._start_later(broker, random)
+        self.start_later(broker, random)
 
-    def _start_later(self, broker: SimulatedBroker, random: Random) -> None:
+    def start_later(self, broker: SimulatedBroker, random: Random) -> None:
         delay_ms = 0 if self.is_over else random.choice((0, 500, 5_000))
         self.later(delay_ms, random, lambda: self.start(broker))
 
     def kill(self, random: Random) -> None:
         if (broker := self.victim(random)) is not None:
             broker.kill()
-            self._start_later(broker, random)
+            self.start_later(broker, random)
 
     def cut_power(self, random: Random) -> None:
         if (broker := self.victim(random)) is not None:
             self._cut_power(broker)
-            self._start_later(broker, random)
+            self.start_later(broker, random)
 
     def cut_power_of_all(self, random: Random) -> None:
         for broker in self.running:
             self._cut_power(broker)
-            self._start_later(broker, random)
+            self.start_later(broker, random)
 
     def _cut_power(self, broker: SimulatedBroker) -> None:
         self.claims.power_was_cut(broker.node_id)
@@ -153,7 +155,7 @@ class ClusterFaults:
         if broker is not None and not self.claims.would_lose(broker.node_id):
             self._wipe(broker)
             disks.wipe_partitions(broker)
-            self._start_later(broker, random)
+            self.start_later(broker, random)
 
     def wipe_all(self, random: Random) -> None:
         """Takes the whole disk, and what the node has voted with it."""
@@ -165,7 +167,7 @@ class ClusterFaults:
         if disks.may_be_wiped(self.cluster, broker):
             self._wipe(broker)
             disks.wipe_all(self.cluster, broker)
-            self._start_later(broker, random)
+            self.start_later(broker, random)
 
     def _wipe(self, broker: SimulatedBroker) -> None:
         broker.kill()
@@ -181,7 +183,7 @@ class ClusterFaults:
 
         def stopped() -> None:
             self.claims.was_stopped(broker.node_id)
-            self._start_later(broker, random)
+            self.start_later(broker, random)
 
         broker.stop(stopped)
 
@@ -194,7 +196,7 @@ class ClusterFaults:
 
         def stopped() -> None:
             self.claims.was_stopped(broker.node_id)
-            self._start_later(broker, random)
+            self.start_later(broker, random)
             go_on()
 
         def go_on() -> None:
@@ -312,6 +314,7 @@ class ClusterFaults:
         self.oracle.disturbances += 1
         self.tell("faults", "are over")
         self.world.network.heal_all()
+        rot.repair(self.flipped)
         broken = self.broken = [] if all_of_it else self._left_broken(random)
         for broker in self.cluster.brokers:
             if broker not in broken:
@@ -391,4 +394,5 @@ HOW: dict[str, Callable[[ClusterFaults, Random], None]] = {
     "remove voter": ClusterFaults.remove_voter,
     "add voter": ClusterFaults.add_voter,
     "clock jump": ClusterFaults.jump_clock,
+    "rot": rot.rot,
 }

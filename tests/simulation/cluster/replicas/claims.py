@@ -163,6 +163,13 @@ class Claims:
         for partition in self.holders:
             self._lost(partition, broker_id)
 
+    def disk_was_damaged(self, broker_id: int, partition: TopicPartition) -> None:
+        self._lost(partition, broker_id)
+
+    def others_hold(self, partition: TopicPartition, broker_id: int) -> bool:
+        """Returns whether somebody else's disk has all of the partition."""
+        return bool(self.holders.get(partition, set()) - {broker_id})
+
     def would_lose(self, broker_id: int) -> bool:
         """Returns whether a wiped disk would take the last copy of something that has several."""
         return any(

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from barnabas.broker.replicas.leader import LeaderPartition
 from barnabas.broker.replicas.partition import NO_EPOCH
-from barnabas.protocol.batch_header import iter_batches
+from barnabas.protocol.batch_header import crc_of, iter_batches
 from barnabas.storage.log import Log
 
 _READ_BYTES = 1 << 20
@@ -31,6 +31,17 @@ def batches_of(log: Log, start: int, end: int) -> Iterable[Batch]:
             if header.base_offset >= start:
                 producer = (header.producer_id, header.producer_epoch, header.base_sequence)
                 yield Batch(header.base_offset, header.last_offset, header.partition_leader_epoch, header.crc, producer)
+            offset = header.next_offset
+
+
+def checksums_are_true(log: Log, end: int) -> None:
+    """I9: what a disk has up to this offset is what was written."""
+    offset = log.log_start_offset
+    while offset < end and (found := log.read(offset, _READ_BYTES, max_offset=end)) is not None:
+        data = memoryview(found.file.pread(found.size, found.position))
+        for position, header in iter_batches(data):
+            batch = data[position : position + header.size_bytes]
+            assert crc_of(batch) == header.crc, f"I9: {log.topic_partition} has wrong bytes at {header.base_offset}"
             offset = header.next_offset
 
 

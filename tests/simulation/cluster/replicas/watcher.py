@@ -36,6 +36,11 @@ class ReplicaWatcher:
         for history in self.histories.values():
             history.wiped(broker_id)
 
+    def disk_was_damaged(self, broker_id: int, partition: TopicPartition) -> None:
+        for (_, name), history in self.histories.items():
+            if name == partition:
+                history.wiped(broker_id)
+
     def removed(self, clock: object, partition: TopicPartition) -> None:
         """A log was renamed, to be deleted: its topic is gone, or the replica is not here any more."""
         broker_id = self._brokers.get(clock)
