@@ -41,7 +41,7 @@ class SimulatedFile:
         if self._disk.crashes_now():
             self._write(data[: self._disk.random.randrange(len(data) + 1)])
             raise Crash
-        if any(part in self._path for part in self._disk.failing_writes):
+        if self._disk.failing_writes and any(part in self._path for part in self._disk.failing_writes):
             self._write(data[: len(data) // 2])
             raise OSError(errno.EIO, os.strerror(errno.EIO), self._path)
         room = self._disk.capacity_bytes - self._disk.used_bytes()
@@ -83,7 +83,7 @@ class SimulatedFile:
     def sync(self) -> None:
         self._check_alive()
         self._disk.change()
-        if any(part in self._path for part in self._disk.failing_syncs):
+        if self._disk.failing_syncs and any(part in self._path for part in self._disk.failing_syncs):
             raise OSError(errno.EIO, os.strerror(errno.EIO), self._path)
         self._inode.sync()
 
@@ -246,7 +246,7 @@ class SimulatedFiles:
     def sync_dir(self, path: str) -> None:
         directory = self._directory(path)
         self.change()
-        if any(part in path for part in self.failing_syncs):
+        if self.failing_syncs and any(part in path for part in self.failing_syncs):
             raise OSError(errno.EIO, os.strerror(errno.EIO), path)
         directory.sync()
 
@@ -268,7 +268,7 @@ class SimulatedFiles:
 
     def _check_creatable(self, path: str) -> None:
         self.change()
-        if any(part in path for part in self.failing_creates):
+        if self.failing_creates and any(part in path for part in self.failing_creates):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
     def _forget(self, node: "Node | None") -> None:

@@ -122,7 +122,7 @@ class IdempotentProducer(SimulatedClient):
         self._send_what_may_be_sent()
 
     def _send_what_may_be_sent(self) -> None:
-        in_flight = sum(batch.is_in_flight for batch in self._batches)
+        in_flight = len([batch for batch in self._batches if batch.is_in_flight])
         if self._must_bump:
             if in_flight:
                 return

@@ -47,7 +47,8 @@ class SimulatedTransport:
     # ---- what the process does
 
     def receive_into(self, buffer: memoryview) -> int:
-        self._check_usable()
+        if self.is_gone:
+            raise _bad_descriptor()
         unread = self.unread
         if unread:
             count = min(len(unread), len(buffer))
@@ -80,19 +81,17 @@ class SimulatedTransport:
         return len(data)
 
     def _room(self) -> int:
-        self._check_usable()
+        if self.is_gone:
+            raise _bad_descriptor()
         if self._error:
             raise OSError(self._error, os.strerror(self._error))
         if self.is_connecting or (room := self.outgoing.room()) <= 0:
             raise BlockingIOError(errno.EAGAIN, "no room to write")
         return room
 
-    def _check_usable(self) -> None:
-        if self.is_gone:
-            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-
     def watch(self, events: int, on_event: OnEvent) -> None:
-        self._check_usable()
+        if self.is_gone:
+            raise _bad_descriptor()
         self._events = events
         self._on_event = on_event
         if events:
@@ -174,3 +173,7 @@ class SimulatedTransport:
         if not self.is_gone:
             self._let_go("silently lost")
             self.outgoing.lose_unsent()
+
+
+def _bad_descriptor() -> OSError:
+    return OSError(errno.EBADF, os.strerror(errno.EBADF))
