@@ -115,6 +115,7 @@ class Liveness:
         scenario.administrator.stop()
         if (recreator := scenario.recreator) is not None:
             recreator.addresses = [broker.address for broker in well]
+            recreator.live_on([broker.node_id for broker in well])
             self._within(20_000, lambda: recreator.is_idle, "L6: a topic is created again")
 
     def _all_leave(self) -> None:

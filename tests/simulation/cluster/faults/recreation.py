@@ -1,5 +1,7 @@
 """Somebody who deletes a topic and creates it again under the same name, whenever that is wished, and insists."""
 
+from collections.abc import Sequence
+
 from barnabas.base.promise import Promise
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
@@ -34,6 +36,12 @@ class Recreator(ClusterClient):
         self.is_idle = False
         self._wishes.append(pause_ms)
         self._wake()
+
+    def live_on(self, broker_ids: Sequence[int]) -> None:
+        """Takes other brokers if all that were to have the topic stay broken: nobody can create it on these."""
+        for assignment in self.topic.assignments:
+            if not set(broker_ids).intersection(assignment.broker_ids):
+                assignment.broker_ids = broker_ids[: len(assignment.broker_ids)]
 
     def stop(self) -> None:
         super().stop()
