@@ -164,7 +164,7 @@ BROKER_FEATURES = (
     Feature("Kafka's own tools on transactions", ("transactions/test_transaction_tools.py",)),
     Feature("Kafka's TransactionalMessageCopier, killed", ("transactions/test_message_copier.py",)),
     Feature("Kafka Streams, exactly once", ("transactions/test_streams.py",)),
-    Feature("Files of one served by the other, both ways", ("files/test_files.py",)),
+    Feature("Files of one served by the other, both ways", ("files/test_files.py", "files/test_moved_transactions.py")),
     Feature("What is advertised works, at every version, and nothing else does", ("test_api_versions.py",)),
     Feature("Raw requests, answered as by Apache Kafka", ("differential",)),
 )
