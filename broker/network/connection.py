@@ -146,7 +146,7 @@ class Connection:
             self._finish_turn_later()
 
     def _handle_whole(self) -> None:
-        reader, replies = self._reader, self._replies
+        reader, replies, dispatch, session = self._reader, self._replies, self._dispatch, self.session
         while self._state is _READING:
             if replies.is_behind():
                 self._change(Change.FALL_BEHIND)
@@ -155,7 +155,7 @@ class Connection:
             if frame is None:
                 return
             self.requests += 1
-            promise = replies.add(self._dispatch(frame, self.session))
+            promise = replies.add(dispatch(frame, session))
             if promise is not None:
                 promise.when_done(self._on_settled)
 

@@ -12,11 +12,14 @@ Rules:
 - A reader may stop before the last whole frame. `finish` sets the others aside, and the next `next_frame` goes on.
 """
 
+from struct import Struct
+
 from barnabas.broker.network.buffers import Buffers
 from barnabas.protocol.frame import SIZE_BYTES, frame_size
 
 SMALL_FRAME_BYTES = 16 * 1024
 _NOTHING = memoryview(b"")
+_unpack_size = Struct(">i").unpack_from
 
 
 class FrameReader:
@@ -69,11 +72,15 @@ class FrameReader:
         start = position + SIZE_BYTES
         if start > end:
             return None
-        next_position = start + frame_size(self._received, position, self._max_frame_bytes)
+        received = self._received
+        size: int = _unpack_size(received, position)[0]
+        if not 0 <= size <= self._max_frame_bytes:
+            frame_size(received, position, self._max_frame_bytes)  # raises; a call for every frame would cost as much
+        next_position = start + size
         if next_position > end:
             return None
         self._position = next_position
-        return self._received[start:next_position]
+        return received[start:next_position]
 
     def finish(self) -> None:
         """Keeps what was not handed out, and gives the buffer back."""

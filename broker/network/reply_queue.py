@@ -45,7 +45,12 @@ class ReplyQueue(SendQueue):
     def add(self, reply: Promise[Reply] | Reply) -> Promise[Reply] | None:
         """Takes the reply to the next request. Returns the promise that its owner has to wait for, if there is one."""
         if type(reply) is tuple and not self.in_flight:
-            self._enqueue(reply)
+            out, slices = reply
+            if slices:
+                self._enqueue(reply)
+            else:  # nearly all of them: no call more than this one
+                self.unsent.append(out)
+                self.unsent_bytes += len(out)
             return None
         if isinstance(reply, Promise) and reply.done and reply.error is None:
             reply = reply.value

@@ -53,6 +53,9 @@ class SendQueue:
 
     def sent(self, count: int) -> bool:
         """Drops the first `count` bytes. Returns False if they end inside a buffer: there was no room for its rest."""
+        if count == self.unsent_bytes:
+            self.clear()
+            return True
         unsent = self.unsent
         self.unsent_bytes -= count
         while count:

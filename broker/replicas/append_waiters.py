@@ -38,32 +38,29 @@ third of the time that a named one takes."""
 
 
 class AppendWaiters:
-    __slots__ = ("_clock", "_due_ms", "_timer", "_waiting")
+    __slots__ = ("_clock", "_due_ms", "_timer", "waiting")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._waiting: deque[_Waiting] = deque()
+        self.waiting: deque[_Waiting] = deque()
         self._timer: Timer | None = None
         self._due_ms = _NEVER
-
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
 
     def add(self, last_offset: int, waiter: AppendWaiter, timeout_ms: float = _NEVER) -> None:
         """Keeps the waiter until its last offset is reached, or fails it with REQUEST_TIMED_OUT."""
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        self._waiting.append((last_offset, deadline_ms, waiter))
+        self.waiting.append((last_offset, deadline_ms, waiter))
         if deadline_ms < self._due_ms:
             self._expire_at(deadline_ms)
 
     def reached(self, offset: int, error: KafkaError | None = None) -> None:
         """Lets those go whose last offset lies below this one."""
-        waiting = self._waiting
+        waiting = self.waiting
         while waiting and waiting[0][0] < offset:
             waiting.popleft()[2].on_append_done(error)
 
     def fail(self, error: KafkaError) -> None:
-        waiting, self._waiting = self._waiting, deque()
+        waiting, self.waiting = self.waiting, deque()
         for _, _, waiter in waiting:
             waiter.on_append_done(error)
 
@@ -77,9 +74,9 @@ class AppendWaiters:
         """Fails those who are due. The timer may have been set for one that left long ago."""
         self._timer, self._due_ms = None, _NEVER
         now_ms = self._clock.monotonic_ms()
-        late = [waiter for _, deadline_ms, waiter in self._waiting if deadline_ms <= now_ms]
-        self._waiting = deque(one for one in self._waiting if one[1] > now_ms)
-        next_ms = min((deadline_ms for _, deadline_ms, _ in self._waiting), default=_NEVER)
+        late = [waiter for _, deadline_ms, waiter in self.waiting if deadline_ms <= now_ms]
+        self.waiting = deque(one for one in self.waiting if one[1] > now_ms)
+        next_ms = min((deadline_ms for _, deadline_ms, _ in self.waiting), default=_NEVER)
         if next_ms != _NEVER:
             self._expire_at(next_ms)
         for waiter in late:

@@ -185,8 +185,10 @@ class LeaderPartition(Partition):
         if log.config.flush_messages != 1:
             self.in_sync.own_offset = end_offset
             is_committed = self.is_alone
-        if self._waiters or self._uncommitted or not is_committed:
-            self._uncommitted.append((end_offset, len(data)))
+        if is_committed and not (self._waiters or self._uncommitted or self._acknowledging.waiting):
+            log.advance_high_watermark(end_offset)  # nobody waits for it
+            return
+        self._uncommitted.append((end_offset, len(data)))
         if is_committed:
             self._commit(end_offset)
         elif not self.is_alone:
@@ -257,7 +259,7 @@ class LeaderPartition(Partition):
         follower.broker_epoch = broker_epoch
         if follower.log_start_offset != log_start_offset:
             follower.log_start_offset = log_start_offset
-            if self._deleting:
+            if self._deleting.waiting:
                 self._deleting.reached(self.in_sync.low_watermark(self.log.log_start_offset) + 1)
         if replica_id not in self.in_sync.isr:
             self._propose(self.in_sync.propose_expansion(replica_id, self.log.high_watermark))
@@ -268,7 +270,7 @@ class LeaderPartition(Partition):
         """Waits no more for a replica whose broker is not active any more."""
         if not self.is_alone:
             self._update_high_watermark()
-            if self._deleting:
+            if self._deleting.waiting:
                 self._deleting.reached(self.in_sync.low_watermark(self.log.log_start_offset) + 1)
 
     def follower_was_caught_up(self, replica_id: int, fetched_ms: int) -> None:
@@ -317,7 +319,7 @@ class LeaderPartition(Partition):
         uncommitted, size = self._uncommitted, 0
         while uncommitted and uncommitted[0][0] <= high_watermark:
             size += uncommitted.popleft()[1]
-        if self._acknowledging:
+        if self._acknowledging.waiting:
             self._acknowledging.reached(high_watermark, self._too_few())
         if self._waiters:
             self._wake(size, before)
