@@ -28,7 +28,7 @@ class Buffers:
     def keep(self, received: memoryview, start: int, frame_bytes: int) -> memoryview:
         """Returns a buffer that begins with the bytes received from `start` on: part of a frame of this size."""
         count = len(received) - start
-        if frame_bytes > POOLED_BYTES and self._larger:
+        if frame_bytes > POOLED_BYTES and count >= _WORTH_A_BUFFER and self._larger:
             buffer = self._larger.pop()
         elif not start and count >= _WORTH_A_BUFFER and received.obj is self.scratch.obj:
             buffer = self.scratch

@@ -195,11 +195,15 @@ class TransactionCoordinator:
                 coordinator_epoch=lambda: partition.leader_epoch,
                 send_markers=lambda markers: self._flushed_first.send(markers, partition),
                 markers_left=self._markers.left,
-                forget_markers=self._markers.forget,
+                left_to_others=self._left_to_others,
                 on_ended=self._held_back.go_on,
                 first_epoch=self._configuration.current.barnabas_transaction_first_producer_epoch,
             )
         )
+
+    def _left_to_others(self, transactional_ids: frozenset[str]) -> None:
+        self._markers.forget(transactional_ids)
+        self._held_back.refuse(transactional_ids)
 
     # ---- expiry
 

@@ -5,7 +5,7 @@ between brokers take a tenth of that. So such a request is held back until the t
 CONCURRENT_TRANSACTIONS only if that takes too long. Those of one transactional id go on in the order of their arrival.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from barnabas.base.environment import Clock, Timer
 from barnabas.base.promise import Promise
@@ -17,18 +17,13 @@ Attempt = Callable[[], Promise[None]]
 class _Held:
     __slots__ = ("answer", "attempt", "timer")
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: Attempt, on_abandoned: Callable[[], None]) -> None:
         self.attempt = attempt
-        self.answer: Promise[None] = Promise()
+        self.answer: Promise[None] = Promise(on_abandoned)
         self.timer: Timer | None = None
 
     def go_on(self) -> None:
-        self.stop_waiting()
         self.attempt().when_done(self._settle)
-
-    def stop_waiting(self) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
 
     def _settle(self, kept: Promise[None]) -> None:
         if kept.error is None:
@@ -42,35 +37,60 @@ class HeldBack:
         self._clock = clock
         self._wait_max_ms = wait_max_ms
         self._held: dict[str, list[_Held]] = {}
+        self._is_closed = False
 
     def run(self, transactional_id: str, attempt: Attempt) -> Promise[None]:
-        """Returns what `attempt` does, now or, if the last transaction of this id is still ending, after it."""
+        """Returns what `attempt` does, now or, if the last transaction of this id is still ending, after it. A client
+        that goes away meanwhile begins nothing: it would hang until its timeout."""
         first = attempt()
-        if not _is_early(first):
+        if self._is_closed or not _is_early(first):
             return first
-        held = _Held(attempt)
+        held = _Held(attempt, lambda: self._remove(transactional_id, held))
         self._held.setdefault(transactional_id, []).append(held)
         held.timer = self._clock.call_later(self._wait_max_ms(), self._wait_no_longer, transactional_id, held)
         return held.answer
 
     def go_on(self, transactional_id: str) -> None:
         """Takes up what has waited: the transaction has ended."""
-        for held in self._held.pop(transactional_id, ()):
+        while waiting := self._held.get(transactional_id):
+            held = waiting[0]
+            self._remove(transactional_id, held)  # only this one: should it fail, the others have their timers
             held.go_on()
 
+    def refuse(self, transactional_ids: Iterable[str]) -> None:
+        """Fails what waits for these: another coordinator ends their transactions."""
+        for transactional_id in transactional_ids:
+            for held in self._taken(transactional_id):
+                held.answer.fail(NotCoordinator(f"{transactional_id} has another coordinator now"))
+
     def close(self) -> None:
-        """Fails whatever waits."""
-        while self._held:
-            for held in self._held.popitem()[1]:
-                held.stop_waiting()
+        """Fails whatever waits, and holds back nothing more."""
+        self._is_closed = True
+        for transactional_id in list(self._held):
+            for held in self._taken(transactional_id):
                 held.answer.fail(NotCoordinator("this broker stops"))
 
     def _wait_no_longer(self, transactional_id: str, held: _Held) -> None:
-        waiting = self._held[transactional_id]
+        self._remove(transactional_id, held)
+        held.go_on()
+
+    def _taken(self, transactional_id: str) -> list[_Held]:
+        """Returns all that wait for this id, and lets them wait no more."""
+        taken = list(self._held.get(transactional_id, ()))
+        for held in taken:
+            self._remove(transactional_id, held)
+        return taken
+
+    def _remove(self, transactional_id: str, held: _Held) -> None:
+        """Lets one wait no more, if it still does."""
+        waiting = self._held.get(transactional_id, [])
+        if held not in waiting:
+            return
         waiting.remove(held)
         if not waiting:
             del self._held[transactional_id]
-        held.go_on()
+        assert held.timer is not None
+        held.timer.cancel()
 
 
 def _is_early(attempted: Promise[None]) -> bool:

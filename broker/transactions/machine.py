@@ -43,7 +43,8 @@ class TransactionContext(NamedTuple):
     send_markers: Callable[[TransactionMarkers], Promise[None]]
     markers_left: Callable[[str], frozenset[TopicPartition] | None]
     """Returns the partitions that wait for their marker, if markers are being sent."""
-    forget_markers: Callable[[frozenset[str]], None]
+    left_to_others: Callable[[frozenset[str]], None]
+    """Is told of the transactional ids whose transactions another coordinator ends."""
     on_ended: Callable[[str], None]
     """Is told of each transactional id whose next transaction can begin."""
     first_epoch: int
@@ -182,11 +183,19 @@ class TransactionShard:
         def operation() -> Decision[None] | None:
             if self._transactions.get(decided.transactional_id) is not decided:
                 return None
-            return Decision([_record(decided.completed(self._context.now_ms()))], None)
+            completed = decided.completed(self._context.now_ms())
+            return Decision([_record(completed)], None, on_committed=on_committed)
+
+        def on_committed(_error: KafkaError | None) -> None:
+            self._tell_if_ended(decided.transactional_id)  # it may be written only at a later try
 
         self._context.timers.run(decided.transactional_id, operation)
-        if self._transactions.get(decided.transactional_id) is not decided:
-            self._context.on_ended(decided.transactional_id)
+        self._tell_if_ended(decided.transactional_id)
+
+    def _tell_if_ended(self, transactional_id: str) -> None:
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None or not transaction.is_ending:
+            self._context.on_ended(transactional_id)
 
     # ---- timeout and expiry
 
@@ -258,7 +267,7 @@ class TransactionShard:
         ending = frozenset(one.transactional_id for one in self._transactions.values() if one.is_ending)
         self._transactions.clear()
         if ending:
-            self._context.forget_markers(ending)
+            self._context.left_to_others(ending)
 
     def counts(self) -> Mapping[str, int]:
         return {"transactions": len(self._transactions)}

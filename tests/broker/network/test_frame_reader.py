@@ -156,10 +156,16 @@ def test_no_more_than_two_larger_buffers_are_kept() -> None:
     buffers = Buffers()
     for size in (2, 4, 8, 4, 16):
         buffers.give_back(memoryview(bytearray(size * POOLED_BYTES)))
-    received = memoryview(framed(bytes(100)))[:50]
+    received = memoryview(framed(bytes(3 * POOLED_BYTES)))[:100_000]
     kept = [len(buffers.keep(received, 0, 3 * POOLED_BYTES)) for _ in range(3)]
-    assert kept[:2] == [8 * POOLED_BYTES, 4 * POOLED_BYTES]
-    assert kept[2] < POOLED_BYTES
+    assert kept == [8 * POOLED_BYTES, 4 * POOLED_BYTES, POOLED_BYTES]
+
+
+def test_a_client_that_only_announces_a_large_frame_gets_no_large_buffer() -> None:
+    buffers = Buffers()
+    buffers.give_back(memoryview(bytearray(8 * POOLED_BYTES)))
+    received = memoryview(framed(bytes(3 * POOLED_BYTES)))[:100]
+    assert len(buffers.keep(received, 0, 3 * POOLED_BYTES)) < POOLED_BYTES
 
 
 @pytest.mark.parametrize("seed", range(50))

@@ -99,11 +99,15 @@ class TransactionHarness:
                 coordinator_epoch=lambda: partition.leader_epoch,
                 send_markers=self.markers.send,
                 markers_left=self.markers.left,
-                forget_markers=self.markers.forget,
+                left_to_others=self._left_to_others,
                 on_ended=self.held_back.go_on,
                 first_epoch=self._first_epoch,
             )
         )
+
+    def _left_to_others(self, transactional_ids: frozenset[str]) -> None:
+        self.markers.forget(transactional_ids)
+        self.held_back.refuse(transactional_ids)
 
     def _new_producer_id(self) -> int:
         if not self.producer_ids:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from barnabas.base.promise import Promise
+from barnabas.base.promise import Promise, failed
 from barnabas.broker.transactions.transaction import ProducerIdAndEpoch
-from barnabas.protocol.errors import ErrorCode, NotEnoughReplicas, TransactionCoordinatorFenced
+from barnabas.protocol.errors import ErrorCode, KafkaError, NotEnoughReplicas, TransactionCoordinatorFenced
 from tests.broker.transactions.harness import ORDERS, PAYMENTS, WAIT_MAX_MS, TransactionHarness, code_of
 
 
@@ -96,8 +96,51 @@ def test_a_transaction_that_another_coordinator_ends_lets_nothing_begin_here(kit
     kit.markers.finish(TransactionCoordinatorFenced("a later epoch"))
     assert codes_of(answer) == [None]
     kit.runtime.unload()
-    let_timers_fire(kit)
     assert codes_of(answer) == [ErrorCode.NOT_COORDINATOR]
+    let_timers_fire(kit)
+
+
+def test_a_transaction_begins_also_when_the_end_of_the_last_is_written_at_the_second_try(
+    kit: TransactionHarness,
+) -> None:
+    producer = ending_transaction(kit)
+    kit.partition.append_error = NotEnoughReplicas("one of two")
+    kit.markers.finish()
+    kit.clock.advance(450)  # it is tried again after half a second
+    answer = kit.add_in_time(producer, ORDERS)
+    kit.partition.append_error = None
+    kit.clock.advance(50)
+    assert codes_of(answer) == [ErrorCode.NONE]
+    let_timers_fire(kit)
+
+
+def test_a_client_that_has_gone_away_begins_nothing(kit: TransactionHarness) -> None:
+    producer = ending_transaction(kit)
+    gone, there = kit.add_in_time(producer, ORDERS), kit.add_in_time(producer, PAYMENTS)
+    gone.abandon()
+    kit.markers.finish()
+    assert codes_of(gone, there) == [None, ErrorCode.NONE]
+    assert kit.now().partitions == {PAYMENTS}
+    let_timers_fire(kit)
+
+
+def test_an_attempt_that_fails_with_a_bug_leaves_the_others_to_their_timers() -> None:
+    kit = TransactionHarness()
+    tries: list[str] = []
+
+    def attempt(name: str, outcome: Exception | None) -> Promise[None]:
+        tries.append(name)
+        if tries.count(name) > 1 and isinstance(outcome, ZeroDivisionError):
+            raise outcome
+        return failed(KafkaError("still ending", ErrorCode.CONCURRENT_TRANSACTIONS))
+
+    kit.held_back.run("tx", lambda: attempt("first", ZeroDivisionError()))
+    second = kit.held_back.run("tx", lambda: attempt("second", None))
+    with pytest.raises(ZeroDivisionError):
+        kit.held_back.go_on("tx")
+    let_timers_fire(kit)
+    assert tries == ["first", "second", "first", "second"]
+    assert codes_of(second) == [ErrorCode.CONCURRENT_TRANSACTIONS]
 
 
 def test_a_broker_that_stops_answers_what_waits(kit: TransactionHarness) -> None:
@@ -106,3 +149,4 @@ def test_a_broker_that_stops_answers_what_waits(kit: TransactionHarness) -> None
     kit.held_back.close()
     assert codes_of(*answers) == [ErrorCode.NOT_COORDINATOR] * 2
     let_timers_fire(kit)
+    assert codes_of(kit.add_in_time(producer, ORDERS)) == [ErrorCode.CONCURRENT_TRANSACTIONS]
