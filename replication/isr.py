@@ -102,8 +102,10 @@ class InSyncReplicas:
         more than the metadata that arrive after it."""
         if described.partition_epoch < self.partition_epoch:
             return False
+        if described.partition_epoch > self.partition_epoch:
+            self.proposed = None  # not by what an answer has told before: a change may have been asked for since
         self.partition_epoch = described.partition_epoch
-        self.replicas, self.isr, self.proposed = described.replicas, described.isr, None
+        self.replicas, self.isr = described.replicas, described.isr
         others = [replica for replica in described.replicas if replica != self._node_id]
         self.followers = {replica: self.followers.get(replica) or FollowerState() for replica in others}
         if described.leader_epoch != self._leader_epoch:

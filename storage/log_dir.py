@@ -256,12 +256,19 @@ class LogDir:
             self.set_recovery_point(topic_partition, recovery_point)
         return self._checkpoint()
 
-    def truncate(self, topic_partition: TopicPartition, recovery_point: int, log_start_offset: int) -> None:
-        """Sets a log's checkpoints durably before it is cut: records appended in the place of the old ones must
-        not be taken for flushed or compacted, and a log that lost every segment must not begin at 0. Blocks."""
-        for offsets in (self.recovery_points, self.cleaner_offsets, self.high_watermarks):
-            if offsets.get(topic_partition, 0) > recovery_point:
-                offsets[topic_partition] = recovery_point
+    def truncate(
+        self, topic_partition: TopicPartition, offset: int, recovery_point: int, log_start_offset: int
+    ) -> None:
+        """Sets a log's checkpoints durably before it is cut at this offset: records appended in the place of the old
+        ones must not be taken for committed, flushed or compacted, and a log that lost every segment must not begin at
+        0. Blocks."""
+        for offsets, most in (
+            (self.recovery_points, recovery_point),
+            (self.cleaner_offsets, recovery_point),
+            (self.high_watermarks, offset),
+        ):
+            if offsets.get(topic_partition, 0) > most:
+                offsets[topic_partition] = most
         self.log_start_offsets[topic_partition] = log_start_offset
         self.checkpoint_now()
 

@@ -11,6 +11,8 @@ Rules:
   then the new one begins, and its name is durable before the cut. A broker that is killed during the cut finds the new
   segment and goes on there; should a power cut then bring the old tail back, the later segment wins on load. Were it
   cut first, records would be appended in the place of the old tail, and a power cut could leave some of each.
+- Whatever goes wrong in the middle of it takes the log dir offline, also a shortage of descriptors, which elsewhere
+  does not: the log in memory may be half cut, and only a start finds out what it is.
 - It blocks. It is rare, and nothing else can be done with this log meanwhile.
 """
 
@@ -40,7 +42,7 @@ def truncate_to(log: "Log", offset: int) -> None:
         else:
             _truncate(log, offset)
     except OSError as error:
-        raise log.log_dir.failed(error) from error
+        raise log.log_dir.go_offline(error) from error
 
 
 def truncate_fully_and_start_at(log: "Log", offset: int) -> None:
@@ -49,7 +51,7 @@ def truncate_fully_and_start_at(log: "Log", offset: int) -> None:
     try:
         _empty(log, offset)
     except OSError as error:
-        raise log.log_dir.failed(error) from error
+        raise log.log_dir.go_offline(error) from error
 
 
 def _truncate(log: "Log", offset: int) -> None:
@@ -63,7 +65,7 @@ def _truncate(log: "Log", offset: int) -> None:
         return
     _finish_what_runs(log)
     is_cut = segment.base_offset < offset
-    log.log_dir.truncate(log.topic_partition, min(offset, segment.base_offset), log.log_start_offset)
+    log.log_dir.truncate(log.topic_partition, offset, min(offset, segment.base_offset), log.log_start_offset)
     log.leader_epochs.truncate_from_end(offset)
     _write_leader_epochs(log)
     kept = list(log.segments)[: slot + is_cut]
@@ -86,7 +88,7 @@ def _truncate(log: "Log", offset: int) -> None:
 
 def _empty(log: "Log", offset: int) -> None:
     _finish_what_runs(log)
-    log.log_dir.truncate(log.topic_partition, min(offset, log.log_start_offset), offset)
+    log.log_dir.truncate(log.topic_partition, offset, min(offset, log.log_start_offset), offset)
     log.leader_epochs.clear()
     _write_leader_epochs(log)
     removed = list(log.segments)

@@ -48,9 +48,9 @@ class FollowedPartition:
 
     @property
     def is_durable(self) -> bool:
-        """Returns whether a fetch may acknowledge all that is here."""
+        """Returns whether a fetch may acknowledge all that is here: fewer than `flush.messages` wait for a flush."""
         log = self.partition.log
-        return log.config.flush_messages != 1 or log.recovery_point == log.log_end_offset
+        return log.log_end_offset - log.recovery_point < log.config.flush_messages
 
     @property
     def is_lost(self) -> bool:

@@ -284,7 +284,9 @@ class _ReplicaFetch:
         session = self._session
         topics: dict[str | bytes, list[PartitionData]] = {}
         for each, data in self._found():
-            each.high_watermark = -1 if data.error_code else data.high_watermark
+            # A follower that is told where to cut its log takes nothing else from the answer.
+            is_taken = not data.error_code and data.diverging_epoch.epoch < 0
+            each.high_watermark = data.high_watermark if is_taken else -1
             each.log_start_offset = data.log_start_offset
             topics.setdefault(each.asked.key[0], []).append(data)
         self._end_if_unkept()

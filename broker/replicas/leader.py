@@ -32,6 +32,8 @@ from barnabas.storage.log import AppendInfo, Log
 from barnabas.storage.transactions.guards import VerificationGuard
 from barnabas.storage.transactions.marker import TransactionMarker
 
+_UNCOMMITTED_MAX = 10_000
+
 ACKS_LEADER = 1
 ACKS_ALL = -1
 
@@ -188,13 +190,19 @@ class LeaderPartition(Partition):
         if is_committed and not (self._waiters or self._uncommitted or self._acknowledging.waiting):
             log.advance_high_watermark(end_offset)  # nobody waits for it
             return
-        self._uncommitted.append((end_offset, len(data)))
+        self._note_uncommitted(end_offset, len(data))
         if is_committed:
             self._commit(end_offset)
         elif not self.is_alone:
             self._tell_followers()
             if len(self.in_sync.isr) == 1:  # otherwise a follower decides, and has not fetched it so far
                 self._update_high_watermark()
+
+    def _note_uncommitted(self, end_offset: int, size: int) -> None:
+        uncommitted = self._uncommitted
+        if len(uncommitted) >= _UNCOMMITTED_MAX:  # nothing is committed for a long time, and acks=1 goes on
+            size += uncommitted.pop()[1]
+        uncommitted.append((end_offset, size))
 
     def is_acknowledged(self, info: AppendInfo, acks: int) -> bool:
         """Returns whether the latest append, or a batch that was stored before, may be answered."""
@@ -237,6 +245,8 @@ class LeaderPartition(Partition):
         self.in_sync.own_offset = recovery_point if log.config.flush_messages == 1 else log.log_end_offset
         self._update_high_watermark()
         self._flushing.reached(recovery_point)
+        if self._acknowledging.waiting:
+            self._acknowledge()
 
     def on_flush_failed(self, error: KafkaStorageError) -> None:
         self.fail(KafkaStorageError(f"{self.topic_partition}: flushing failed: {error}"))
@@ -320,9 +330,18 @@ class LeaderPartition(Partition):
         while uncommitted and uncommitted[0][0] <= high_watermark:
             size += uncommitted.popleft()[1]
         if self._acknowledging.waiting:
-            self._acknowledging.reached(high_watermark, self._too_few())
+            self._acknowledge()
         if self._waiters:
             self._wake(size, before)
+
+    def _acknowledge(self) -> None:
+        """Answers what is committed and does not wait for a flush: of `flush.messages` records the last one does."""
+        log = self.log
+        offset = log.high_watermark
+        if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
+            offset = min(offset, log.recovery_point)
+            log.flusher.flush_soon()
+        self._acknowledging.reached(offset, self._too_few())
 
     def _too_few(self) -> KafkaError | None:
         """Returns what to tell those whose records are committed while too few replicas are in sync."""
@@ -341,6 +360,7 @@ class LeaderPartition(Partition):
         now on must not answer those who wait. They are to be told with `fail`."""
         if self.log.listener is self:
             self.log.listener = None
+        self.in_sync.proposed = None  # an answer that is still to come must not move the high watermark
         self.log.transactions.drop_guards()
 
     def wake_fetchers(self) -> None:

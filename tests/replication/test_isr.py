@@ -218,6 +218,20 @@ def test_metadata_that_an_answer_has_overtaken_change_nothing() -> None:
     assert leader.replicas.isr == (LEADER, NEAR)
 
 
+def test_metadata_that_tell_what_an_answer_told_leave_the_change_that_was_asked_for_since() -> None:
+    leader = Leader([LEADER])
+    leader.fetched(NEAR, 10)
+    first = leader.replicas.propose_expansion(NEAR, 10)
+    assert first is not None
+    assert leader.replicas.committed(first, (LEADER, NEAR), partition_epoch=8)
+    leader.fetched(FAR, 10)
+    second = leader.replicas.propose_expansion(FAR, 10)
+    assert leader.replicas.adopt(leader.image._replace(isr=(LEADER, NEAR), partition_epoch=8), 10, leader.now_ms)
+    leader.append(1)
+    leader.fetched(NEAR, 11, after_ms=LAG_MS + 1)
+    assert (leader.replicas.proposed, leader.high_watermark) == (second, 10), "the controller may have let it join"
+
+
 def test_a_refused_change_leaves_what_is_committed() -> None:
     leader = Leader([LEADER])
     leader.fetched(NEAR, 10)

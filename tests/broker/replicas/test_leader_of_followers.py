@@ -2,6 +2,7 @@
 
 import pytest
 
+from barnabas.broker.replicas import leader
 from barnabas.broker.replicas.leader import ACKS_ALL, ACKS_LEADER, LeaderPartition
 from barnabas.broker.replicas.partition import Isolation
 from barnabas.protocol.errors import (
@@ -22,11 +23,28 @@ EPOCHS = {1: 10, 2: 20, 3: 30}
 OF_THREE = PartitionImage(leader=1, leader_epoch=4, partition_epoch=6, replicas=(1, 2, 3), isr=(1, 2, 3))
 
 
+class Sizes:
+    """A fetch that waits, and is told of bytes."""
+
+    def __init__(self) -> None:
+        self.told: list[int] = []
+
+    def on_bytes(self, size: int) -> None:
+        self.told.append(size)
+
+
 class Scene:
-    def __init__(self, described: PartitionImage = OF_THREE, *, min_insync_replicas: int = 1, queued: bool = False):
+    def __init__(
+        self,
+        described: PartitionImage = OF_THREE,
+        *,
+        min_insync_replicas: int = 1,
+        queued: bool = False,
+        flush_messages: int = 0,
+    ) -> None:
         self.storage = Broker(queued=queued)
         self.brokers = Brokers(EPOCHS)
-        flush_messages = 1 if queued else NEVER
+        flush_messages = flush_messages or (1 if queued else NEVER)
         log = self.storage.log(flush_messages=flush_messages, min_insync_replicas=min_insync_replicas)
         self.partition = LeaderPartition(ORDERS, TOPIC_ID, log, described, self.brokers)
         self.told: list[str] = []
@@ -77,6 +95,50 @@ def test_under_the_fsync_policy_the_leaders_disk_counts_too() -> None:
     assert scene.high_watermark == 0
     scene.storage.settle()
     assert (scene.told, scene.high_watermark) == (["acknowledged"], 1)
+
+
+def test_the_append_that_asks_for_a_flush_waits_for_it_also_when_every_replica_has_it() -> None:
+    scene = Scene(queued=True, flush_messages=3)
+    for _ in range(3):
+        scene.append()
+    scene.fetched(2, 2)
+    scene.fetched(3, 2)
+    assert (scene.told, scene.high_watermark) == ([], 2), "two of them might go, but the flush comes at once"
+    scene.fetched(2, 3)
+    scene.fetched(3, 3)
+    assert (scene.told, scene.high_watermark) == ([], 3)
+    scene.storage.settle()
+    assert scene.told == ["acknowledged"] * 3
+    scene.append()
+    scene.fetched(2, 4)
+    scene.fetched(3, 4)
+    assert scene.told == ["acknowledged"] * 4, "it asks for no flush"
+
+
+def test_a_leader_that_cannot_commit_for_long_remembers_a_bounded_number_of_appends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(leader, "_UNCOMMITTED_MAX", 3)
+    scene, sizes = Scene(), Sizes()
+    scene.partition.wait(sizes, Isolation.HIGH_WATERMARK)
+    for _ in range(10):
+        scene.append(ACKS_LEADER)
+    assert len(scene.partition._uncommitted) == 3
+    scene.fetched(2, 10)
+    scene.fetched(3, 10)
+    assert sizes.told == [10 * len(batch())]
+    assert not scene.partition._uncommitted
+
+
+def test_an_answer_to_a_leader_that_has_gone_moves_nothing() -> None:
+    scene = Scene(OF_THREE._replace(isr=(1, 2)))
+    scene.append()
+    scene.fetched(3, 1)
+    change = scene.brokers.proposed[0]
+    scene.partition.detach()
+    scene.partition.log.truncate_to(0)
+    scene.partition.on_isr_committed(change, (1,), 7)
+    assert scene.high_watermark == 0
 
 
 def test_an_append_that_is_not_committed_in_time_is_answered_so() -> None:

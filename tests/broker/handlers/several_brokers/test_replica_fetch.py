@@ -282,6 +282,20 @@ def test_a_log_that_parts_is_told_where_and_nothing_is_noted(broker: Broker, cli
     assert len(values_of(found)) == 3
 
 
+def test_a_follower_that_was_told_to_cut_its_log_still_hears_what_is_committed(
+    broker: Broker, client: RawClient, topic: str
+) -> None:
+    """It takes nothing else from the answer that told it."""
+    write(broker, topic)
+    log = led(broker, topic).log
+    on_loop(broker, lambda: log.advance_high_watermark(3))
+    move(broker, topic, US)  # epoch 2
+    follower = Follower(client, topic, {0: 5}, current_leader_epoch=2, last_fetched_epoch=1)
+    assert told(follower.answer)[0].diverging_epoch.end_offset == 3
+    asked = {"current_leader_epoch": 2, "last_fetched_epoch": 1, "max_wait_ms": 600}
+    assert told(follower.fetch({0: 3}, **asked))[0].high_watermark == 3
+
+
 def test_an_unknown_topic_is_told_at_once(client: RawClient, topic: str) -> None:
     follower = Follower(client, topic, {0: 0})
     request = follower.request({}, max_wait_ms=LATER_MS)
