@@ -46,6 +46,7 @@ class BrokerProcess:
                 self._system.workers.close()
             except Exception as error:
                 report_bug(self._report, error)
+            self._system.lookups.abandon()
             server.abandon()
             loop.close()
         if server.ended.error is not None:

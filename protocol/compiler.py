@@ -191,8 +191,7 @@ class _DecoderSource(_Source):
     def content(self, field: Field, target: str, depth: int) -> None:
         if field.kind == "array":
             self.line(f"if n * {self.min_bytes(field.of)} > end - p: raise Malformed('an array beyond the end')")
-            self.line("room -= n")
-            self.line(f"if room < 0: raise Malformed('more than {MAX_ELEMENTS} elements')")
+            self.take_room("n")
             return self.array(field.of, target, depth)
         if field.kind == "string":
             short = f"short[n](buffer, p)[0].decode('utf-8', '{AS_JAVA_REPLACES}')"
@@ -219,10 +218,14 @@ class _DecoderSource(_Source):
 
     def tags(self, fields: list[Field], depth: int) -> None:
         if not fields:
-            self.line("if k: p = skip_tags(buffer, p - 1)")
+            with self.block("if k:"):
+                self.line("k, p = tag_count(buffer, p - 1)")
+                self.take_room("k")
+                self.line("p = skip_tags(buffer, p, k)")
             return
         with self.block("if k:"):
             self.line("k, p = tag_count(buffer, p - 1)")
+            self.take_room("k")
             with self.block("for _ in range(k):"):
                 self.line(f"tag, p = uvarint(buffer, p); n, p = uvarint(buffer, p); end{depth} = p + n")
                 for field in fields:
@@ -232,6 +235,11 @@ class _DecoderSource(_Source):
                 self.line(f"else: p = end{depth}")
                 self.line(f"if p != end{depth}: raise Malformed('a tagged field of another size')")
             self.line("if p > end: raise Malformed('a tagged field beyond the end')")
+
+    def take_room(self, count: str) -> None:
+        """Counts elements of arrays, and tagged fields, over the whole message."""
+        self.line(f"room -= {count}")
+        self.line(f"if room < 0: raise Malformed('more than {MAX_ELEMENTS} elements')")
 
     def min_bytes(self, of: Any) -> int:
         """Returns the fewest bytes an element of an array can take. They bound a count that a stranger wrote."""

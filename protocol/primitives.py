@@ -4,6 +4,7 @@ Truncated input raises IndexError or struct.error here; `schema.decode` turns ei
 """
 
 import codecs
+import re
 from collections.abc import Sequence
 from struct import Struct, iter_unpack, pack, unpack_from
 from typing import Any
@@ -14,7 +15,7 @@ STRING_BYTES_MAX = 0x7FFF
 """Kafka's own limit, also where a compact length could say more."""
 
 TAGGED_FIELDS_MAX = 10_000
-"""The limit for one struct, as in Kafka since version 4.4."""
+"""The limit for one struct, as in Kafka since version 4.4. In a whole message they count as elements of arrays do."""
 
 SHORT_STRING = 64
 """Strings of fewer bytes are read by a prepared `struct`, in half the time that slicing a view takes."""
@@ -25,14 +26,15 @@ AS_JAVA_REPLACES = "barnabas.as-java-replaces"
 """The error handler for bytes that are no UTF-8."""
 
 
+_SURROGATE = rb"\xed[\xa0-\xbf][\x80-\xbf]?"
+
+
 def _replaced(error: UnicodeError) -> tuple[str, int]:
-    """Replaces bytes as Python does, except for half a surrogate pair, which is one letter to Java."""
+    """Replaces bytes as Python does, except for half a surrogate pair, which is one letter to Java. Decodes all that is
+    left at once: a call for each byte would take a second for a megabyte of nonsense."""
     assert isinstance(error, UnicodeDecodeError)
-    start, end = error.start, error.end
-    first, second, third = (*error.object[start : start + 3], 0, 0)[:3]
-    if first == 0xED and 0xA0 <= second <= 0xBF:
-        end = start + (3 if third & 0xC0 == 0x80 else 2)
-    return "\N{REPLACEMENT CHARACTER}", end
+    rest = re.sub(_SURROGATE, b"\xff", error.object[error.start :])
+    return rest.decode("utf-8", "replace"), len(error.object)
 
 
 codecs.register_error(AS_JAVA_REPLACES, _replaced)
@@ -70,6 +72,11 @@ def read_tag_count(buffer: memoryview, position: int) -> tuple[int, int]:
 def skip_tags(buffer: memoryview, position: int) -> int:
     """Returns where a section of tagged fields ends, none of which is known here."""
     count, position = read_tag_count(buffer, position)
+    return skip_counted_tags(buffer, position, count)
+
+
+def skip_counted_tags(buffer: memoryview, position: int, count: int) -> int:
+    """Returns where these tagged fields end."""
     for _ in range(count):
         _tag, position = read_uvarint(buffer, position)
         size, position = read_uvarint(buffer, position)
@@ -110,7 +117,7 @@ RUNTIME: dict[str, Any] = {
     "uvarint": read_uvarint,
     "put_uvarint": put_uvarint,
     "tag_count": read_tag_count,
-    "skip_tags": skip_tags,
+    "skip_tags": skip_counted_tags,
     "put_tags": put_tags,
     "short": tuple(Struct(f"{size}s").unpack_from for size in range(SHORT_STRING)),
     "string": read_string,

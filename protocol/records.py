@@ -20,7 +20,7 @@ from barnabas.protocol.batch_header import (
     BatchHeader,
     header_at,
 )
-from barnabas.protocol.errors import CorruptMessage, ProtocolError
+from barnabas.protocol.errors import CorruptMessage, MessageTooLarge, ProtocolError
 from barnabas.protocol.types import Buffer
 
 CONTROL_KEY = struct.Struct(">hh")
@@ -29,6 +29,7 @@ END_TRANSACTION_VALUE = struct.Struct(">hi")
 """The value of an end-transaction marker: version, coordinator epoch."""
 
 _INT64_MAX = 2**63 - 1
+_HEADERS_MAX = 2**31 - 1
 _tuple_new = tuple.__new__
 
 
@@ -66,15 +67,17 @@ class ControlType(IntEnum):
     KRAFT_VOTERS = 6
 
 
-def iter_records(batch: Buffer, *, max_decompressed_bytes: int) -> Iterator[Record]:
-    """Yields the records in order. Nonsense may show only at the end: to refuse a bad batch, read it whole first."""
+def iter_records(batch: Buffer, *, max_decompressed_bytes: int, max_headers: int = _HEADERS_MAX) -> Iterator[Record]:
+    """Yields the records in order. Nonsense may show only at the end: to refuse a bad batch, read it whole first. The
+    records of a batch have no more than `max_headers` together: a few compressed kilobytes can claim millions."""
     header = header_at(batch)
     data = records_data(batch, header, max_decompressed_bytes)
-    position = 0
+    position, headers_left = 0, max_headers
     delta_min = 0
     try:
         for _ in range(header.records_count):
-            offset_delta, record, position = _record_at(data, position, header)
+            offset_delta, record, position = _record_at(data, position, header, headers_left)
+            headers_left -= len(record.headers)
             if offset_delta < delta_min:
                 raise CorruptMessage(f"offset delta {offset_delta} where at least {delta_min} must stand")
             delta_min = offset_delta + 1
@@ -147,7 +150,7 @@ def record_extent(data: bytes, position: int) -> tuple[int, int]:
     return end, position
 
 
-def _record_at(data: bytes, position: int, header: BatchHeader) -> tuple[int, Record, int]:
+def _record_at(data: bytes, position: int, header: BatchHeader, max_headers: int) -> tuple[int, Record, int]:
     """Returns offset delta, record and the position after it. Raises IndexError if the data ends first.
 
     A slice beyond the data is cut short, but the position after it is not, and then differs from the record's end.
@@ -168,7 +171,7 @@ def _record_at(data: bytes, position: int, header: BatchHeader) -> tuple[int, Re
         value, position = _nullable_bytes(data, position)
     headers: tuple[Header, ...] = ()
     if data[position]:
-        headers, position = _headers(data, position)
+        headers, position = _headers(data, position, max_headers)
     else:
         position += 1
     if position != end:
@@ -193,10 +196,12 @@ def _nullable_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
     return data[position:end], end
 
 
-def _headers(data: bytes, position: int) -> tuple[tuple[Header, ...], int]:
+def _headers(data: bytes, position: int, most: int) -> tuple[tuple[Header, ...], int]:
     count, position = unsigned_varint(data, position, 32)
     if count & 1 or count >> 1 > len(data) - position:
         raise CorruptMessage(f"{_signed(count)} headers where {len(data) - position} bytes are left")
+    if count >> 1 > most:
+        raise MessageTooLarge("the records of a batch have too many headers to be read")
     headers = []
     for _ in range(count >> 1):
         key, position = _nullable_bytes(data, position)

@@ -28,6 +28,9 @@ DOUBLE_MAX = 1.7976931348623157e308
 _ALL_REPLICAS = ("*",)
 
 
+_DIGITS_MAX = 10  # of a partition or a broker; Python refuses to read thousands
+
+
 class ThrottledReplicas(NamedTuple):
     """Which replicas of a topic obey the replication quota."""
 
@@ -50,7 +53,9 @@ class ThrottledReplicas(NamedTuple):
 
 def _is_throttled_replicas(replicas: tuple[str, ...]) -> bool:
     return replicas == _ALL_REPLICAS or all(
-        len(pair := replica.split(":")) == 2 and all(number.isdecimal() for number in pair) for replica in replicas
+        len(pair := replica.split(":")) == 2
+        and all(number.isdecimal() and len(number) <= _DIGITS_MAX for number in pair)
+        for replica in replicas
     )
 
 

@@ -79,6 +79,14 @@ class LogMaintenance:
         deadlines.scheduled_ms = NEVER_MS
         if log.is_closed or log.is_offline:
             return
+        try:
+            self._do_what_is_due(now_ms)
+        finally:
+            if not log.is_offline:
+                self.reschedule()
+
+    def _do_what_is_due(self, now_ms: int) -> None:
+        log, deadlines = self._log, self.deadlines
         if deadlines.flush_ms <= now_ms:
             deadlines.flush_ms = NEVER_MS
             log.flusher.flush_soon()
@@ -87,11 +95,11 @@ class LogMaintenance:
             log.producers.remove_expired(now_ms, log.log_dir.config.producer_id_expiration_ms)
             log.transactions.report_late(now_ms)
         if deadlines.retention_ms <= now_ms:
+            deadlines.retention_ms = now_ms + log.log_dir.config.log_retention_check_interval_ms  # if it fails
             self.enforce_retention(now_ms)
         if deadlines.compaction_ms <= now_ms:
             deadlines.compaction_ms = NEVER_MS
             log.compaction.check_cleanable(now_ms)
-        self.reschedule()
 
     # ---- removal
 

@@ -107,7 +107,7 @@ class LogManager:
             try:
                 log = self.open_log(topic_partition, is_clean=log_dir.had_clean_shutdown)
             except OSError as error:
-                raise log_dir.go_offline(error) from error
+                raise log_dir.failed(error) from error
         return log
 
     def opened(self, topic_partition: TopicPartition) -> Log | None:

@@ -45,12 +45,14 @@ from barnabas.storage.log_config import LogConfig
 RECORD_BYTES_MIN = 7
 """Length, attributes, two deltas, key, value, headers. A batch that claims more records than fit only grabs offsets."""
 RECORDS_READ_MAX = 250_000
-"""The limit for one batch: reading more would hold up everybody else for a second. A producer splits its batch when it
-gets MESSAGE_TOO_LARGE. Batches whose records need not be read have no such limit."""
+"""The limit for one batch, and for the headers in it: reading more would hold up everybody else for a second. A
+producer splits its batch when it gets MESSAGE_TOO_LARGE. Batches whose records need not be read have no such limit."""
 MAX_DECOMPRESSED_BYTES = 1 << 26
 """What a batch may grow to when its records are read, or ten times max.message.bytes: above any sane batch, and little
 enough not to hold up the others."""
 
+_ERRORS_MAX = 1_000
+"""How many refused records an answer names: a batch may have 250 times as many."""
 _LAST_CODEC = 4
 _UNUSUAL_FLAGS = CONTROL_FLAG | LOG_APPEND_TIME_FLAG | _LAST_CODEC
 
@@ -211,7 +213,12 @@ def _check_records(batch: memoryview, header: BatchHeader, config: LogConfig, no
     oldest = now_ms - config.message_timestamp_before_max_ms
     latest = now_ms + config.message_timestamp_after_max_ms
     try:
-        for index, record in enumerate(iter_records(batch, max_decompressed_bytes=_max_decompressed_bytes(config))):
+        records = iter_records(
+            batch, max_decompressed_bytes=_max_decompressed_bytes(config), max_headers=RECORDS_READ_MAX
+        )
+        for index, record in enumerate(records):
+            if len(errors) >= _ERRORS_MAX:
+                break
             timestamp = record.timestamp
             if timestamp > max_timestamp:
                 max_timestamp = timestamp

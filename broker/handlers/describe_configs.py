@@ -1,8 +1,13 @@
-"""DescribeConfigs (32), versions 1 to 4: v1 synonyms, v3 types and documentation (KIP-569)."""
+"""DescribeConfigs (32), versions 1 to 4: v1 synonyms, v3 types and documentation (KIP-569).
+
+Many resources are described a few at a time, and one that is named twice once: five bytes ask for all keys of a broker.
+"""
 
 from collections.abc import Sequence
 
+from barnabas.base.promise import Promise, resolved
 from barnabas.broker.config.describe import DescribedConfig
+from barnabas.broker.in_turns import PIECES_PER_TURN, in_turns
 from barnabas.broker.node import Node
 from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.config_types import ResourceType
@@ -18,8 +23,14 @@ from barnabas.protocol.messages.describe_configs import (
 from barnabas.replication.controller.topic_names import check_topic_name
 
 
-def handle(node: Node, request: DescribeConfigsRequest, _context: RequestContext) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=[_resource(node, resource, request) for resource in request.resources])
+def handle(
+    node: Node, request: DescribeConfigsRequest, _context: RequestContext
+) -> DescribeConfigsResponse | Promise[DescribeConfigsResponse]:
+    resources = list({(each.resource_type, each.resource_name): each for each in request.resources[::-1]}.values())
+    if len(resources) <= PIECES_PER_TURN:
+        return DescribeConfigsResponse(results=[_resource(node, each, request) for each in resources[::-1]])
+    results = in_turns(node.clock, resources[::-1], lambda each: resolved(_resource(node, each, request)))
+    return results.map(lambda results: DescribeConfigsResponse(results=results))
 
 
 def _resource(node: Node, resource: DescribeConfigsResource, request: DescribeConfigsRequest) -> DescribeConfigsResult:
@@ -65,7 +76,7 @@ def _described(node: Node, resource: DescribeConfigsResource) -> list[DescribedC
 def _check_node(node: Node, name: str) -> None:
     if not name.isdecimal():
         raise InvalidRequest(f"a broker is named by its node id, not by {name!r}")
-    if int(name) != node.node_id:
+    if len(name) > 10 or int(name) != node.node_id:
         raise InvalidRequest(f"broker {name} describes its own configuration; this one is {node.node_id}")
 
 

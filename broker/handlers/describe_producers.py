@@ -17,7 +17,8 @@ def handle(node: Node, request: DescribeProducersRequest, _context: RequestConte
     return DescribeProducersResponse(
         topics=[
             TopicResponse(
-                name=topic.name, partitions=[_partition(node, topic.name, index) for index in topic.partition_indexes]
+                name=topic.name,
+                partitions=[_partition(node, topic.name, index) for index in dict.fromkeys(topic.partition_indexes)],
             )
             for topic in request.topics
         ],

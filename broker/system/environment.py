@@ -21,6 +21,8 @@ class System(NamedTuple):
     environment: Environment
     loop: Loop
     workers: ThreadWorkers
+    lookups: ThreadWorkers
+    """For names of hosts alone: an fsync must not wait behind a resolver that is dead."""
 
 
 def system_environment(
@@ -31,9 +33,10 @@ def system_environment(
     spins = is_alone and (os.cpu_count() or 1) >= 2 * local_brokers  # else it keeps a client or a broker from running
     loop = Loop(partial(report_bug, report), system_time=system_time or time, spins=spins)
     workers = ThreadWorkers(loop)
+    lookups = ThreadWorkers(loop, size=2, name="barnabas-lookup")
     environment = Environment(
         clock=loop,
-        network=SocketNetwork(loop, workers, report),
+        network=SocketNetwork(loop, lookups, report),
         files=OsFiles(),
         workers=workers,
         random=Entropy(),
@@ -41,4 +44,4 @@ def system_environment(
         compactor=CompactionProcess(loop, workers),
         open_files_max=open_files_max(is_alone),
     )
-    return System(environment, loop, workers)
+    return System(environment, loop, workers, lookups)

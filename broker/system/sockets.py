@@ -160,6 +160,9 @@ class SocketNetwork:
         bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
         try:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.setsockopt(
+                socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1
+            )  # its connections inherit it, as Kafka's have it
             if options.receive_buffer_bytes > 0:
                 bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
             if options.send_buffer_bytes > 0:
@@ -221,7 +224,9 @@ class ResolvingTransport:
         workers.run(self._look_up).when_done(self._resolved)
 
     def _look_up(self) -> tuple[int, Address]:
-        """Returns the first address of the host, and its family."""
+        """Returns the first address of the host, and its family. Nobody waits for it if the transport is closed."""
+        if self._is_closed:
+            return 0, Address("", 0)
         family, *_, found = socket.getaddrinfo(*self.peer, type=socket.SOCK_STREAM)[0]
         return family, Address(str(found[0]), int(found[1]))
 

@@ -45,6 +45,11 @@ class ThreadWorkers:
         for thread in self._threads:
             thread.join()
 
+    def abandon(self) -> None:
+        """Lets the threads end without waiting for them: what a job still waits for may take long, and nobody asks."""
+        for _ in self._threads:
+            self._queue.put(None)
+
     def _work(self) -> None:
         while (item := self._queue.get()) is not None:
             job, promise = item

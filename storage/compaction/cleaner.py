@@ -22,6 +22,7 @@ from barnabas.storage.flush_plan import FULL_DISK
 from barnabas.storage.log import Log
 from barnabas.storage.log_manager_config import LogManagerConfig
 from barnabas.storage.opening.unfinished_files import remove_unfinished
+from barnabas.storage.segments.file_cache import OUT_OF_DESCRIPTORS
 
 if TYPE_CHECKING:
     from barnabas.storage.compaction.cleanable import Cleanable
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
 OnCleaned = Callable[["CleanedSegment"], None]
 OnDone = Callable[["CompactionStats | None", Exception | None], None]
-_NOT_THE_DISK = (None, errno.ENOENT, *FULL_DISK)
-"""Failures that are no fault of the disk: segments that were deleted meanwhile, no room for new ones."""
+_NOT_THE_DISK = (None, errno.ENOENT, *FULL_DISK, *OUT_OF_DESCRIPTORS)
+"""Failures that are no fault of the disk: segments that were deleted meanwhile, no room for new ones, no descriptor."""
 
 
 class _Run:
@@ -132,7 +133,7 @@ class Cleaner:
         try:
             found = log.compaction.cleanable(now_ms)
         except OSError as error:
-            log.log_dir.go_offline(error)
+            log.log_dir.failed(error)
             return
         if not found.is_due:
             return

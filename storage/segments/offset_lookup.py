@@ -7,7 +7,7 @@ be opened, or takes too much time or memory, the answer is the whole batch: a re
 from typing import NamedTuple
 
 from barnabas.protocol.batch_header import BatchHeader
-from barnabas.protocol.errors import CorruptMessage, ProtocolError
+from barnabas.protocol.errors import CorruptMessage, MessageTooLarge, ProtocolError
 from barnabas.protocol.records import iter_records
 from barnabas.storage.segments.batches import iter_headers
 from barnabas.storage.segments.segment import Segment
@@ -53,12 +53,13 @@ def _find_in_batch(
         return whole
     batch = segment.file().pread(header.size_bytes, position)
     try:
-        for record in iter_records(batch, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES):
+        for record in iter_records(batch, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES, max_headers=RECORDS_READ_MAX):
             if record.timestamp >= timestamp and record.offset >= log_start_offset:
                 return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
-    except (ProtocolError, CorruptMessage):
+    except (ProtocolError, CorruptMessage, MessageTooLarge):
         return whole
-    return None
+    # A header that claims a later record than there is must not send the search on through the whole log.
+    return whole if header.records_count and header.base_offset >= log_start_offset else None
 
 
 def find_max_timestamp(segments: SegmentList) -> TimestampOffset | None:

@@ -296,6 +296,15 @@ def test_a_struct_without_tags_of_its_own_passes_over_those_of_a_later_version()
         decode(cls, 0, hexed("05" + "914e" + "6300" * 10_001))
 
 
+def test_tagged_fields_count_like_elements_over_the_whole_message() -> None:
+    """Each struct may have ten thousand; a hundred thousand structs may not."""
+    leader = "00" * 8 + "904e" + "6300" * 10_000
+    cls = one_field(array(Leader), flexible=True)
+    assert len(decode(cls, 0, hexed(f"{99 + 1:02x}" + leader * 99 + "00")).value) == 99
+    with pytest.raises(ProtocolError, match="more than 1000000 elements"):
+        decode(cls, 0, hexed(f"{100 + 1:02x}" + leader * 100 + "00"))
+
+
 @pytest.mark.parametrize(
     ("tags", "reason"),
     [

@@ -6,10 +6,10 @@ from random import Random
 import pytest
 
 from barnabas.protocol.batch_builder import build_batch
-from barnabas.protocol.batch_header import HEADER_BYTES, crc_of, iter_batches
+from barnabas.protocol.batch_header import HEADER_BYTES, crc_of, header_at, iter_batches, set_header
 from barnabas.protocol.compression import CompressionType
 from barnabas.protocol.errors import MessageTooLarge, OffsetOutOfRange
-from barnabas.protocol.records import NewRecord
+from barnabas.protocol.records import Header, NewRecord
 from barnabas.storage.log import Log
 from barnabas.storage.validation import RECORDS_READ_MAX
 from tests.storage.logs import NOW_MS, Broker, append, batch, headers_of, offsets_of, present, sized
@@ -203,6 +203,12 @@ def many_records() -> bytearray:
     return build_batch(records, compression=CompressionType.GZIP)
 
 
+def many_headers() -> bytearray:
+    """One record with more headers than anybody may make the broker read, in a few hundred bytes."""
+    headers = [Header("", None)] * (RECORDS_READ_MAX + 1)
+    return build_batch([NewRecord(b"", b"", headers, NOW_MS)], compression=CompressionType.GZIP)
+
+
 def unreadable_records() -> bytearray:
     """Junk where the compressed records should be, and a CRC that says all is well."""
     data = batch(b"v", timestamp=NOW_MS, compression=CompressionType.GZIP)
@@ -211,7 +217,7 @@ def unreadable_records() -> bytearray:
     return data
 
 
-@pytest.mark.parametrize("make", [many_records, unreadable_records])
+@pytest.mark.parametrize("make", [many_records, many_headers, unreadable_records])
 def test_a_batch_that_cannot_be_searched_for_a_timestamp_is_answered_for_as_a_whole(
     make: Callable[[], bytearray],
 ) -> None:
@@ -228,6 +234,22 @@ def test_a_batch_that_cannot_be_searched_for_a_timestamp_is_answered_for_as_a_wh
 def test_a_batch_of_too_many_records_is_refused_where_they_must_be_read_so_that_its_producer_splits_it() -> None:
     with pytest.raises(MessageTooLarge, match="250001 records"):
         append(Broker().log(cleanup_policy=("compact",)), many_records())
+
+
+def test_so_is_one_whose_records_have_too_many_headers() -> None:
+    with pytest.raises(MessageTooLarge, match="too many headers"):
+        append(Broker().log(barnabas_record_validation="full"), many_headers())
+
+
+def test_a_header_that_claims_a_later_record_than_there_is_answers_for_its_batch() -> None:
+    """Else one lookup would go on to read all batches that claim the same."""
+    log = Broker().log()
+    for _ in range(3):
+        data = batch(b"v", timestamp=NOW_MS)
+        set_header(data, header_at(data)._replace(max_timestamp=NOW_MS + 1_000))
+        set_header(data, header_at(data)._replace(crc=crc_of(memoryview(data))))
+        append(log, data)
+    assert present(log.offset_for_timestamp(NOW_MS + 500)).offset == 0
 
 
 def test_leader_epochs_follow_the_appends() -> None:

@@ -1,7 +1,10 @@
 """What goes, when, and that nobody has to look at all logs to find it."""
 
+import errno
+
 import pytest
 
+from barnabas.base.files import File
 from barnabas.protocol.errors import OffsetOutOfRange
 from barnabas.protocol.types import TopicPartition
 from barnabas.storage.log import Log
@@ -100,6 +103,23 @@ def test_deadlines_delete_by_themselves_and_nobody_looks_at_logs_that_are_not_du
     assert bases(log) == [2, 4, 6, 8]
     broker.clock.advance(3_600_000)
     assert (bases(log), log.log_start_offset) == ([10], 10)
+
+
+def test_what_fails_once_is_tried_again_at_the_next_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker(log_retention_check_interval_ms=1_000, initial_task_delay_ms=1_000)
+    log = log_of(broker, retention_ms=60_000)
+    create = broker.files.open
+
+    def out_of_descriptors(path: str, *, create: bool = False) -> File:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    broker.manager.log_dirs[0].cache.forget_all()
+    monkeypatch.setattr(broker.files, "open", out_of_descriptors)
+    broker.clock.advance(3_600_000)
+    assert bases(log) == [8], "the active one cannot go: there must be another"
+    monkeypatch.setattr(broker.files, "open", create)
+    broker.clock.advance(2_000)
+    assert bases(log) == [10]
 
 
 def test_a_roll_makes_retention_by_bytes_due_at_the_next_check() -> None:
