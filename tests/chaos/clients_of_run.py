@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -93,9 +94,11 @@ class Clients(NamedTuple):
 
     processes: list[ClientProcess]
 
-    @property
-    def journals(self) -> list[Path]:
-        return [process.journal for process in self.processes]
+    def named(self, name: str) -> ClientProcess:
+        return next(process for process in self.processes if process.name == name)
+
+    def journals(self, names: Iterable[str]) -> list[Path]:
+        return [self.named(name).journal for name in names]
 
     def count(self, what: str) -> int:
         return sum(process.counts[what] for process in self.processes)

@@ -41,6 +41,8 @@ def test_nothing_is_lost_in_two_minutes_of_chaos() -> None:
         "acknowledged",
         "commits",
         "assignments",
+        "transactions committed",
+        "transactions aborted",
         "acknowledged in the compacted topic",
         "partitions compared",
     ):

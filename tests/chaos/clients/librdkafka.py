@@ -9,9 +9,10 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from barnabas.verification import events
 from barnabas.verification.content import Content
 from barnabas.verification.recording.producing import PURGED_S, ProducerWorker, Sends
-from barnabas.verification.recording.reading import Member, Reader, Reading
+from barnabas.verification.recording.reading import Reading
 from barnabas.verification.recording.settings import Load, Sending, Settings, TopicChoice
 from barnabas.verification.recording.tape import now_ms
+from tests.chaos.clients.consumers import Consumers
 from tests.chaos.clients.given import Commands, Given, Journal, Table, end_on_errors, threads
 
 NAME = "librdkafka"
@@ -28,53 +29,37 @@ class Librdkafka:
         self._settings = Settings(given.bootstrap, {}, topic, load, Sending("all", True, False, "lz4"), given.timeout_s)
         self._content = Content(given.run, RECORD_BYTES)
         self._is_quiet = threading.Event()
-        self._positions: dict[str, dict[int, int]] = {NAME: {}}
 
     def run(self) -> None:
         given = self._given
         sends = Sends(given.producer, given.topic, given.partitions, self._settings, self._journal)
         worker = ProducerWorker(sends, given.timeout_s)
         senders = threads(lambda: worker.run(self._content, self._is_quiet), self._send_to_table)
-        reading = self._reading()
-        reader = Reader(f"{NAME}-reader", events.READER, reading)
-        self._positions[reader.name] = reader.positions
-        members = [Member(f"{NAME}-{number}", NAME, self._positions[NAME], reading) for number in (1, 2)]
-        readers = threads(reader.run, *(member.run for member in members), lambda: self._read_table("read", reading))
+        consumers = self._consumers()
+        consumers.start_reader(f"{NAME}-reader", events.READER)
+        consumers.start_group(NAME)
+        consumers.start(lambda: self._read_table("read", consumers.reading))
         for word, ends in Commands():
             if word == "quiet":
                 self._is_quiet.set()
-                join(senders)
+                for thread in senders:
+                    thread.join()
             elif word == "finish":
-                self._finish(reading, readers, self._positions, ends[given.topic])
+                consumers.finish(ends[given.topic])
             elif word == "read-back":
                 self._read_back(ends)
             self._journal.answer(word)
 
-    def _reading(self) -> Reading:
-        first = [0] * self._given.partitions
-        return Reading(self._given.topic, first, self._content, self._settings, self._journal)
-
-    def _finish(
-        self,
-        reading: Reading,
-        readers: list[threading.Thread],
-        positions: dict[str, dict[int, int]],
-        ends: dict[int, int],
-    ) -> None:
-        self._journal.wait_until_read(positions, ends, self._given.timeout_s)
-        reading.is_over.set()
-        join(readers)
-        for name, reached in positions.items():
-            for index in ends:
-                self._journal.record(events.Ended(now_ms(), name, index, reached.get(index, 0)))
+    def _consumers(self) -> Consumers:
+        return Consumers(self._given, self._content, self._settings, self._journal)
 
     def _read_back(self, ends: dict[str, dict[int, int]]) -> None:
         """Reads everything again, twice, now that nobody writes any more."""
-        reading = self._reading()
-        readers = [Reader(f"read-back-{number}", events.READ_BACK, reading) for number in (1, 2)]
-        started = threads(*(reader.run for reader in readers))
-        self._read_table("found", reading, ends[self._given.table])
-        self._finish(reading, started, {reader.name: reader.positions for reader in readers}, ends[self._given.topic])
+        consumers = self._consumers()
+        for number in (1, 2):
+            consumers.start_reader(f"read-back-{number}", events.READ_BACK)
+        self._read_table("found", consumers.reading, ends[self._given.table])
+        consumers.finish(ends[self._given.topic])
 
     # ---- the compacted topic
 
@@ -130,11 +115,6 @@ class Librdkafka:
             self._journal.record(events.ClientError(now_ms(), f"{NAME}-table", error.args[0].name()))
         finally:
             client.close()
-
-
-def join(started: list[threading.Thread]) -> None:
-    for thread in started:
-        thread.join()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from barnabas.client.client import Client
+from barnabas.client.client import Client, Coordinated
 from barnabas.client.errors import Unreachable
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.messages.describe_quorum import (
@@ -17,9 +17,10 @@ from tests.chaos.faults.effects import Ids
 from tests.chaos.faults.plan import Fault
 from tests.chaos.world import BROKERS
 
-TOPIC, TABLE = "chaos", "chaos-table"
+TOPIC, TABLE, TRANSACTIONS = "chaos", "chaos-table", "chaos-transactions"
 PARTITIONS, TABLE_PARTITIONS = 4, 2
 GROUPS = ("librdkafka", "kafka-python", "java")
+TRANSACTIONAL_IDS = ("chaos-1", "chaos-2")
 
 
 def victims_of(fault: Fault, cluster: Cluster) -> Ids:
@@ -42,7 +43,9 @@ def _named(target: str, client: Client, random: Random) -> Ids:
     if target == plan.CONTROLLER:
         return frozenset((controller(client),))
     if target == plan.COORDINATOR:
-        return frozenset((client.coordinator(random.choice(GROUPS)),))
+        key = random.choice((*GROUPS, *TRANSACTIONAL_IDS))
+        what = Coordinated.GROUP if key in GROUPS else Coordinated.TRANSACTIONAL_ID
+        return frozenset((client.coordinator(key, what),))
     partition = random.choice(client.topic(TOPIC).partitions)
     if target == plan.FOLLOWER:
         return frozenset((random.choice([each for each in partition.replicas if each != partition.leader_id]),))

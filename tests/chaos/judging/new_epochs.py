@@ -33,6 +33,8 @@ def copies_in(folder: Path, end: int) -> Copies:
     new = same = 0
     for batch in batches(folder, end):
         header = header_at(batch.data)
+        if header.is_control:
+            continue
         epoch = Epoch(header.producer_id, header.producer_epoch)
         for record in iter_records(batch.data, max_decompressed_bytes=DECOMPRESSED_BYTES_MAX):
             before = seen.setdefault(record.key, [])
