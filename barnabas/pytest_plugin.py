@@ -41,5 +41,7 @@ def kafka_cluster(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
     from barnabas.testing import Cluster
 
     marker = request.node.get_closest_marker("kafka_cluster")
+    if marker is not None and marker.args:
+        raise pytest.UsageError(f"kafka_cluster takes its arguments by name: brokers={marker.args[0]!r}, …")
     with Cluster(**(marker.kwargs if marker is not None else {})) as cluster:
         yield cluster

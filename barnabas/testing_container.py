@@ -81,9 +81,9 @@ class BarnabasContainer(DockerContainer):
 
     def start(self, timeout: float = 30) -> Self:
         """Returns when the broker answers."""
-        deadline = time.monotonic() + timeout
         try:
-            super().start()
+            super().start()  # which may have to fetch the image first
+            deadline = time.monotonic() + timeout
             listener = f"{self.listener_name}://{self.get_bootstrap_server()}"
             self.get_wrapped_container().put_archive(FOLDER, advertisement(listener))
             self._wait_for_an_answer(deadline)

@@ -156,6 +156,15 @@ def test_the_same_object_can_be_started_again_and_stopped_twice() -> None:
             broker.stop()
 
 
+def test_a_broker_that_does_not_run_says_so_at_once() -> None:
+    broker = Broker().start()
+    broker.stop()
+    with pytest.raises(RuntimeError, match="does not run"):
+        broker.create_topics({"late": 1})
+    with pytest.raises(RuntimeError, match="does not run"):
+        broker.advance(1)
+
+
 def test_a_port_can_be_chosen() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -334,6 +334,22 @@ def test_sides_are_of_nodes_that_exist_each_on_one_of_them(cluster: Cluster) -> 
 # ---- leaders and time
 
 
+def test_the_leader_after_a_kill_is_one_that_runs(cluster: Cluster) -> None:
+    for partition in range(3):
+        killed = cluster.leader("orders", partition)
+        assert killed is not None
+        cluster[killed].kill()
+        assert cluster.leader("orders", partition) not in (None, killed)
+        cluster[killed].start()
+        cluster.wait_in_sync()
+
+
+def test_a_leader_that_is_gone_without_a_majority_stays_the_last_that_is_known(cluster: Cluster) -> None:
+    for node in others(cluster, 1):
+        node.kill()
+    assert {cluster.leader("orders", partition) for partition in range(6)} <= {1, 2, 3}
+
+
 def test_a_leader_moves_between_replicas(cluster: Cluster) -> None:
     for node in cluster:
         cluster.move_leader("orders", 0, to=node.node_id)

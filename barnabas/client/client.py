@@ -205,7 +205,7 @@ class Client:
                 self._coordinators.pop((what, key), None)
                 raise
 
-        return self.retry(attempt, COORDINATOR_MOVED)
+        return self.retry(attempt, COORDINATOR_MOVED | {ErrorCode.BROKER_NOT_AVAILABLE})
 
 
 def backoffs() -> Iterator[float]:

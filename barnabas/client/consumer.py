@@ -83,6 +83,7 @@ class Consumer:
                 self._send_fetches()
                 for response in self._receive():
                     yield self._records_of(response)
+                    self._look_for_errors(response)
                 moved, backoff, since = False, backoffs(), time.monotonic()
             except (KafkaError, Unreachable) as error:
                 retriable = isinstance(error, Unreachable) or error.code in RETRIABLE
@@ -141,7 +142,9 @@ class Consumer:
         if not ready:
             raise Unreachable("no broker answered a fetch in time")
         for descriptor in ready:
-            leader_id = self._in_flight[descriptor]
+            leader_id = self._in_flight.get(descriptor)
+            if leader_id is None:
+                continue  # what the answer before this one told has closed it
             response = self.client.node(leader_id).receive(FetchResponse)
             del self._in_flight[descriptor]
             check(response.error_code, None, "the fetch was refused")
@@ -150,11 +153,18 @@ class Consumer:
     def _records_of(self, response: FetchResponse) -> Iterator[Consumed]:
         for topic in response.responses:
             for partition in topic.partitions:
-                if partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    self._skip_what_is_gone(partition.partition_index)
-                    continue
+                if partition.error_code == ErrorCode.NONE:
+                    yield from self._records_of_partition(partition)
+
+    def _look_for_errors(self, response: FetchResponse) -> None:
+        """Skips what is gone. Raises the first error of any other kind: a leader that has moved is looked up again."""
+        partitions = [partition for topic in response.responses for partition in topic.partitions]
+        for partition in partitions:
+            if partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                self._skip_what_is_gone(partition.partition_index)
+        for partition in partitions:
+            if partition.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
                 check(partition.error_code, None, f"partition {partition.partition_index} of topic {self.topic.name}")
-                yield from self._records_of_partition(partition)
 
     def _records_of_partition(self, partition: PartitionData) -> Iterator[Consumed]:
         records = partition.records

@@ -105,7 +105,10 @@ class Supervision:
         self._to_roll: list[int] = []
         self._rolled: int | None = None
         """The broker that a rolling restart has stopped, until it is ready again."""
+        self._rolled_is_ending = False
+        """Whether it was asked to stop and has not ended so far. If it ends once more, it does so by itself."""
         self._roll_until_ms: int | None = None
+        """When that broker is killed, if it has not ended by then; None when it has."""
 
     @property
     def deadline_ms(self) -> int | None:
@@ -176,7 +179,8 @@ class Supervision:
         if code == FAILED and child.why and not child.was_ever_ready:
             self._status, self._last_word = 1, child.why
             return self._stop(now_ms, leaving=[])
-        if node_id == self._rolled:
+        if node_id == self._rolled and self._rolled_is_ending:
+            self._rolled_is_ending = False
             self._roll_until_ms = None
             return [self._started(node_id, now_ms)]
         delay_ms = child.next_delay_ms(now_ms)
@@ -265,6 +269,7 @@ class Supervision:
         if self._to_roll:
             self._rolled = self._to_roll.pop(0)
             self._children[self._rolled].is_ready = self._children[self._rolled].is_in_sync = False
+            self._rolled_is_ending = True
             self._roll_until_ms = now_ms + STOP_MS
             effects.append(Signal(self._rolled, SIGTERM))
         return effects

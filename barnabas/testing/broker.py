@@ -124,6 +124,8 @@ class Broker:
 
     def _call_on_loop(self, ask: Callable[[], Promise[T]]) -> T:
         """Calls `ask` on the broker's thread and waits for its promise. Returns the value, or raises the error."""
+        if self._thread is None or not self._thread.is_alive():
+            raise RuntimeError("the broker does not run") from self._error
         return call_and_wait(self._running.call, ask, "the broker did not answer")
 
     def stop(self) -> None:

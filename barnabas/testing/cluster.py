@@ -144,8 +144,16 @@ class Cluster(Broker):
         return nodes.runtime.ask(ask, "no controller answered")
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """Returns the node that leads a partition; None if none does."""
-        found = self._nodes.runtime.call(lambda: self._nodes.partition(topic, partition))
+        """Returns the node that leads a partition; None if none does. While a node that was killed or stopped still
+        counts as the leader, it waits for the next, if there can be one."""
+        nodes = self._nodes
+
+        def is_decided() -> bool:
+            leader = nodes.by_id.get(nodes.partition(topic, partition).leader)
+            return leader is None or leader.is_running or not any(nodes.can_elect(node) for node in nodes.moving)
+
+        nodes.runtime.wait_until(is_decided, f"{topic}-{partition} got no other leader")
+        found = nodes.runtime.call(lambda: nodes.partition(topic, partition))
         return found.leader if found.leader >= 0 else None
 
     def move_leader(self, topic: str, partition: int, to: int) -> None:

@@ -26,8 +26,8 @@ class Hub:
     def __init__(self, node_of_port: dict[int, int]) -> None:
         """Takes the ports that nodes listen on."""
         self._node_of_port = node_of_port
-        self._dialled: dict[int, NodeTransport] = {}
-        """The connections that nodes have opened, by their local ports."""
+        self._dialled: dict[tuple[int, int], NodeTransport] = {}
+        """The connections that nodes have opened, by their two ports: a client may have one of them in use as well."""
         self._side_of: dict[int, int] = {}
         self._transports: set[NodeTransport] = set()
 
@@ -45,10 +45,10 @@ class Hub:
 
     def dialled(self, transport: "NodeTransport") -> None:
         transport.dialled_from = transport.local[1]
-        self._dialled[transport.dialled_from] = transport
+        self._dialled[transport.dialled_from, transport.peer[1]] = transport
 
-    def dialler_of(self, peer: tuple[str, int]) -> int:
-        transport = self._dialled.get(peer[1])
+    def dialler_of(self, accepted: Transport) -> int:
+        transport = self._dialled.get((accepted.peer[1], accepted.local[1]))
         return NO_NODE if transport is None else transport.link[0]
 
     def opened(self, transport: "NodeTransport") -> None:
@@ -57,8 +57,9 @@ class Hub:
 
     def closed(self, transport: "NodeTransport") -> None:
         self._transports.discard(transport)
-        if self._dialled.get(transport.dialled_from) is transport:
-            del self._dialled[transport.dialled_from]
+        ports = transport.dialled_from, transport.peer[1]
+        if self._dialled.get(ports) is transport:
+            del self._dialled[ports]
 
 
 class NodeTransport:
@@ -168,7 +169,7 @@ class NodeServerSocket:
     def accept(self, on_transport: Callable[[Transport], None]) -> None:
         def accepted(inner: Transport) -> None:
             assert isinstance(inner, SocketTransport)
-            on_transport(NodeTransport(inner, self._network, self._hub.dialler_of(inner.peer)))
+            on_transport(NodeTransport(inner, self._network, self._hub.dialler_of(inner)))
 
         self._inner.accept(accepted)
 

@@ -15,6 +15,7 @@ from barnabas.verification.recording.tape import Tape, now_ms
 SENT_AT_ONCE_MAX = 500
 POLL_S_MAX = 0.05
 PURGED_S = 5
+FLUSH_S = 1.0
 
 # After these nothing is stored. After any other error a record may be there or not: a timeout says nothing, and that a
 # topic is unknown may be said of a record that waits to be sent a second time.
@@ -26,6 +27,19 @@ DEFINITE = frozenset(
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
     )
 )
+
+
+def flush(client: Any, timeout_s: float) -> bool:
+    """Returns when everything is answered, or False when nothing more was answered for so long."""
+    left, deadline = len(client), time.monotonic() + timeout_s
+    while left:
+        now_left = client.flush(min(timeout_s, FLUSH_S))
+        if now_left < left:
+            deadline = time.monotonic() + timeout_s
+        elif time.monotonic() > deadline:
+            return False
+        left = now_left
+    return True
 
 
 class Sends:
@@ -78,7 +92,11 @@ class Sends:
                     self.failed += 1
                     self._tape.record(Failed(now_ms(), self.number, sequence, str(error), True))
                     return
-                client.poll(POLL_S_MAX)
+                try:
+                    client.poll(POLL_S_MAX)
+                except KafkaException as fatal:
+                    self._delivered(sequence, fatal.args[0], None)
+                    raise
             except KafkaException as error:
                 self._delivered(sequence, error.args[0], None)
                 return
@@ -117,7 +135,7 @@ class ProducerWorker:
             client = sends.client()
             try:
                 self._send_all(client, content, is_over, started_at)
-                client.flush(self._timeout_s)
+                flush(client, self._timeout_s)
                 sends.close()
             except KafkaException as error:  # it has failed for good, and the next one goes on
                 sends.note_error(error.args[0])

@@ -3,13 +3,14 @@ aborts some, and now and then dies with one open; its successor has the same tra
 
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
 from barnabas.verification.content import Content
 from barnabas.verification.events import ClientError, TransactionBegun, TransactionEnded, TransactionEnding
-from barnabas.verification.recording.producing import Sends
+from barnabas.verification.recording.producing import Sends, flush
 from barnabas.verification.recording.tape import Tape, now_ms
 
 RECORDS_MAX = 20
@@ -71,7 +72,8 @@ class TransactionalWorker:
     def _drop(self, client: Any) -> None:
         """Leaves a client as if its process had died: what it has not sent is never sent, whatever is open stays so."""
         client.purge()
-        client.flush(CALL_S_MAX)
+        with suppress(KafkaException):  # one that has failed for good says so again
+            client.flush(CALL_S_MAX)
 
     def _run_transaction(self, client: Any, content: Content, is_over: threading.Event, started_at: float) -> bool:
         """Returns whether the client can begin another one."""
@@ -83,15 +85,20 @@ class TransactionalWorker:
             self._note(error)
             return False
         self._record(TransactionBegun(now_ms(), self._sends.number))
-        for _ in range(number * 7 % RECORDS_MAX + 1):
-            while self._sends.due(started_at) <= 0 and not is_over.is_set():
-                self._sends.wait_for_next(client)
-            self._sends.send(client, content, is_over)
-            client.poll(0)
-        if number % ABANDONED_EVERY == ABANDONED_EVERY - 1:
-            self._record(TransactionEnded(now_ms(), self._sends.number, False, "abandoned"))
+        try:
+            for _ in range(number * 7 % RECORDS_MAX + 1):
+                while self._sends.due(started_at) <= 0 and not is_over.is_set():
+                    self._sends.wait_for_next(client)
+                self._sends.send(client, content, is_over)
+                client.poll(0)
+            if number % ABANDONED_EVERY == ABANDONED_EVERY - 1:
+                self._record(TransactionEnded(now_ms(), self._sends.number, False, "abandoned"))
+                return False
+            is_flushed = flush(client, self._timeout_s)
+        except KafkaException as error:  # it is fenced, or has failed for good in another way
+            self._note(error)
+            self._record(TransactionEnded(now_ms(), self._sends.number, False, error.args[0].name()))
             return False
-        is_flushed = client.flush(self._timeout_s) == 0
         if not is_flushed or self._sends.failed > failed_before or number % ABORTED_EVERY == ABORTED_EVERY - 1:
             return self._abort(client, committed=False)
         return self._commit(client)

@@ -225,6 +225,20 @@ def test_a_rolling_restart_kills_what_does_not_stop() -> None:
     assert supervision.on_exit(1, -SIGKILL, 7 + STOP_MS) == [Start(1)]
 
 
+def test_a_broker_that_does_not_come_back_in_a_rolling_restart_is_started_with_pauses_as_any_other() -> None:
+    supervision = running(2)
+    supervision.on_hang_up(0)
+    assert supervision.on_exit(1, 0, 0) == [Start(1)]
+    supervision.on_failed(1, "its port is taken")
+    told = supervision.on_exit(1, FAILED, 0)
+    assert told[0] == Tell("warning", "its port is taken; it is started again now", 1)
+    supervision.on_failed(1, "its port is taken")
+    assert without_lines(supervision.on_exit(1, FAILED, 0)) == [], "after a pause"
+    assert supervision.deadline_ms is not None
+    assert supervision.on_time(supervision.deadline_ms) == [Start(1)]
+    assert back(supervision, 1) == [Signal(2, SIGTERM)]
+
+
 def test_a_hang_up_while_brokers_start_waits_for_them() -> None:
     supervision = Supervision((1, 2))
     supervision.start(0)
