@@ -144,6 +144,11 @@ class ErrorCode(IntEnum):
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
 
+    @classmethod
+    def _missing_(cls, _value: object) -> "ErrorCode":
+        """Returns the error for a code of a later Kafka, which nobody here knows."""
+        return cls.UNKNOWN_SERVER_ERROR
+
 
 class ProtocolError(Exception):
     """The bytes are not what the protocol allows."""

@@ -33,8 +33,10 @@ def _replaced(error: UnicodeError) -> tuple[str, int]:
     """Replaces bytes as Python does, except for half a surrogate pair, which is one letter to Java. Decodes all that is
     left at once: a call for each byte would take a second for a megabyte of nonsense."""
     assert isinstance(error, UnicodeDecodeError)
-    rest = re.sub(_SURROGATE, b"\xff", error.object[error.start :])
-    return rest.decode("utf-8", "replace"), len(error.object)
+    rest = re.sub(_SURROGATE, b"\xff", error.object[error.start :]).decode("utf-8", "replace")
+    if error.start + len(rest.encode()) > STRING_BYTES_MAX:
+        raise ProtocolError("a string that is no UTF-8, and longer than Kafka allows where it is replaced")
+    return rest, len(error.object)
 
 
 codecs.register_error(AS_JAVA_REPLACES, _replaced)

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from barnabas.base.network import Address
-from barnabas.client.errors import error_of
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.metadata import MetadataResponse
 from barnabas.protocol.types import TopicPartition, Uuid
@@ -71,7 +70,7 @@ def cluster_of(response: MetadataResponse, brokers: dict[int, Address]) -> Clust
     for topic in response.topics:
         name = topic.name or ""
         if topic.error_code:
-            errors[name] = error_of(topic.error_code)
+            errors[name] = ErrorCode(topic.error_code)
             continue
         partitions = sorted(map(_partition, topic.partitions))
         topics[name] = Topic(name, topic.topic_id, topic.is_internal, tuple(partitions))
@@ -86,5 +85,5 @@ def _partition(partition: Any) -> Partition:
         tuple(partition.replica_nodes),
         tuple(partition.isr_nodes),
         tuple(partition.offline_replicas),
-        error_of(partition.error_code),
+        ErrorCode(partition.error_code),
     )

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import barnabas
 from barnabas.base.network import Address
-from barnabas.client.errors import Unreachable, error_of
+from barnabas.client.errors import Unreachable
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.frame import decode_response, encode_request
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -79,7 +79,7 @@ class Connection:
             version = 0
         response = self._decode(ApiVersionsResponse, version, frame)
         if response.error_code and not response.api_keys:
-            raise KafkaError(f"{self.address} refuses ApiVersions", error_of(response.error_code))
+            raise KafkaError(f"{self.address} refuses ApiVersions", ErrorCode(response.error_code))
         self.versions = {api.api_key: range(api.min_version, api.max_version + 1) for api in response.api_keys}
 
     def version_of(self, request_class: type, max_version: int | None = None) -> int:

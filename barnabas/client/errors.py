@@ -38,15 +38,7 @@ class NoSuchTopic(KafkaError):
         self.name = name
 
 
-def error_of(error_code: int) -> ErrorCode:
-    """Returns the error of a code. A later Kafka may know codes that we do not."""
-    try:
-        return ErrorCode(error_code)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
-
-
 def check(error_code: int, message: str | None, about: str) -> None:
     """Raises the error that a broker answered with, in its own words if it has any."""
     if error_code:
-        raise KafkaError(f"{about}: {message}" if message else about, error_of(error_code))
+        raise KafkaError(f"{about}: {message}" if message else about, ErrorCode(error_code))

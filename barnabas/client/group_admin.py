@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from barnabas.base.network import Address
 from barnabas.client.client import Client
 from barnabas.client.connection import Connection
-from barnabas.client.errors import COORDINATOR_MOVED, check, error_of
+from barnabas.client.errors import COORDINATOR_MOVED, check
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.types import TopicPartition
 
@@ -232,7 +232,7 @@ def delete_group(client: Client, group_id: str) -> None:
 
 def unless_moved(error_code: int, group_id: str) -> ErrorCode:
     """Returns the error, or raises it if the coordinator has moved and must be looked for again."""
-    if (error := error_of(error_code)) in COORDINATOR_MOVED:
+    if (error := ErrorCode(error_code)) in COORDINATOR_MOVED:
         raise KafkaError(f"the coordinator of group {group_id} moved", error)
     return error
 

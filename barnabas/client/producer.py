@@ -13,7 +13,7 @@ from typing import Any
 
 from barnabas.client.client import Client
 from barnabas.client.cluster import Partition, Topic, by_leader
-from barnabas.client.errors import RETRIABLE, Unreachable, error_of
+from barnabas.client.errors import RETRIABLE, Unreachable
 from barnabas.protocol.batch_builder import build_batch
 from barnabas.protocol.compression import CompressionType
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -194,4 +194,4 @@ def _refusal(topic: str, answer: PartitionProduceResponse) -> KafkaError:
     reasons = [error.batch_index_error_message for error in answer.record_errors if error.batch_index_error_message]
     reason = answer.error_message or (reasons[0] if reasons else None)
     about = f"partition {answer.index} of topic {topic} refused the records"
-    return KafkaError(f"{about}: {reason}" if reason else about, error_of(answer.error_code))
+    return KafkaError(f"{about}: {reason}" if reason else about, ErrorCode(answer.error_code))

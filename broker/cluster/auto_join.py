@@ -30,7 +30,11 @@ class AutoJoin:
     def start(self) -> None:
         """Joins the voters, if this node is none of them and the log says who votes."""
         replica = self._driver.core.replica
-        if self._is_closed or replica.is_voter:
+        if self._is_closed:
+            return
+        if replica.is_voter:
+            if replica.history.last_offset >= replica.high_watermark:
+                self._later()  # who votes is not committed so far: another leader may know nothing of it
             return
         if replica.history.kraft_version == 0:
             return  # the voters are configured: none can be added

@@ -167,12 +167,25 @@ class BrokerLifecycle:
                 active.fail(error)
             return
         if error.code == ErrorCode.STALE_BROKER_EPOCH and self._is_unknown():
-            assert self._registration is not None
             self._report.warning("the cluster does not know this broker any more: registering again")
-            self.broker_epoch = NOT_REGISTERED
-            self.register(self._registration).when_done(lambda _: self._heartbeat_later(_STARTING_MS))
+            self._register_again()
             return
         self._heartbeat_later(min(_RETRY_MS, self._pause_ms or _RETRY_MS))
+
+    def _register_again(self) -> None:
+        """Registers a broker that runs, until it is known again: it serves clients, and has nobody to give up for."""
+        assert self._registration is not None
+        self.broker_epoch = NOT_REGISTERED
+
+        def answered(registered: Promise[None]) -> None:
+            if registered.error is None:
+                self._heartbeat_later(_STARTING_MS)
+            elif not self._is_closed:
+                self._report.warning(f"the cluster does not take this broker again so far: {registered.error}")
+                self._cancel_timer()
+                self._timer = self._clock.call_later(_RETRY_MS, self._register_again)
+
+        self.register(self._registration).when_done(answered)
 
     def _is_unknown(self) -> bool:
         """Returns whether the metadata hold no registration of this broker. An older image may hold one so far."""

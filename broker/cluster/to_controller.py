@@ -86,8 +86,10 @@ class ToController:
     # ---- attempts
 
     def _try(self, pending: _Pending) -> None:
-        if pending.promise.done or self._is_closed:
+        if pending.promise.done:
             return
+        if self._is_closed:
+            return pending.promise.fail(not_controller())
         if self._clock.monotonic_ms() >= pending.deadline_ms:
             return pending.promise.fail(KafkaError("No controller answered in time.", ErrorCode.REQUEST_TIMED_OUT))
         if self._quorum.is_active:

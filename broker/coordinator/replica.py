@@ -45,7 +45,10 @@ class CoordinatorReplica:
     def read(self, offset: int, max_bytes: int) -> bytes:
         found = self._log.read(offset, max_bytes, max_offset=self._log.log_end_offset)
         assert found is not None, "there is something before the end"
-        return found.read()
+        try:
+            return found.read()
+        except OSError as error:
+            raise self._log.log_dir.failed(error) from error
 
     def append(self, batches: memoryview, now_ms: int, guard: VerificationGuard | None = None) -> int:
         return self._partition.append_as_coordinator(batches, now_ms, guard).last_offset + 1

@@ -21,6 +21,7 @@ from barnabas.storage.transactions.marker import TransactionMarker
 M = TypeVar("M", bound=StateMachine)
 R = TypeVar("R")
 
+_LOAD_AGAIN_MS = 1_000
 _HASHES_MAX = 10_000
 _HASHED_KEY_MAX = 255
 
@@ -121,6 +122,12 @@ class CoordinatorRuntime(Generic[M]):
             if not shard.is_loaded:
                 self._load_soon(index)
                 raise CoordinatorLoadInProgress(f"{self._definition.topic}-{index} is being loaded")
+            if shard.may_be_loaded_later:
+                self._shards.pop(index).unload()
+                self._clock.call_later(_LOAD_AGAIN_MS, self._load_soon, index)
+                raise CoordinatorLoadInProgress(
+                    f"{self._definition.topic}-{index} could not be read, and is tried again"
+                )
         return shard
 
     def _add(self, index: int) -> ShardRuntime[M]:
@@ -158,9 +165,12 @@ class CoordinatorRuntime(Generic[M]):
                 self.shard(self._unloaded.popleft())  # comes back to the queue by itself if that was not all
             except KafkaError:
                 pass  # the next request for that partition is answered with it
-        self._is_loading = bool(self._unloaded)
-        if self._is_loading:
-            self._clock.call_soon(self._load_next)
+            finally:
+                self._is_loading = bool(self._unloaded)
+                if self._is_loading:
+                    self._clock.call_soon(self._load_next)
+        else:
+            self._is_loading = False
 
     def apply(self, changes: ImageChanges) -> None:
         """Follows a committed image: state machines come and go with their partitions."""

@@ -27,7 +27,14 @@ from barnabas.broker.coordinator.definition import (
 from barnabas.broker.coordinator.loader import load
 from barnabas.broker.coordinator.timers import CoordinatorTimers
 from barnabas.protocol.batch_header import NO_PRODUCER_ID
-from barnabas.protocol.errors import CoordinatorNotAvailable, ErrorCode, KafkaError, NotCoordinator, ProtocolError
+from barnabas.protocol.errors import (
+    CoordinatorNotAvailable,
+    ErrorCode,
+    KafkaError,
+    KafkaStorageError,
+    NotCoordinator,
+    ProtocolError,
+)
 from barnabas.protocol.types import TopicPartition
 from barnabas.storage.transactions.guards import VerificationGuard
 from barnabas.storage.transactions.marker import TransactionMarker
@@ -83,6 +90,8 @@ class ShardRuntime(Generic[M]):
             partition, self.machine, self._serde, self._settings.load_buffer_bytes
         )
         self._failure: KafkaError | None = None
+        self.may_be_loaded_later = False
+        """Whether the load has failed for a reason that may pass, such as a shortage of descriptors."""
 
     # ---- loading
 
@@ -101,16 +110,24 @@ class ShardRuntime(Generic[M]):
                 if self._clock.monotonic_ms() >= deadline_ms:
                     return
         except (KafkaError, ProtocolError) as error:
-            self._loading = None
-            name = str(self._partition.topic_partition)
-            text = f"{name} cannot be read, what is stored there has no coordinator: {error}"
-            self._report.error(text, topic_partition=name)
-            self._failure = CoordinatorNotAvailable(text)
+            self._load_failed(error)
+        except BaseException as error:
+            self._load_failed(error)
+            raise
         else:
             self._loading = None
             self._seen_end_offset = self._partition.log_end_offset
             self.machine.on_loaded()
             self._report_loaded()
+
+    def _load_failed(self, error: BaseException) -> None:
+        """Ends the load: half of what is stored must never be taken for all of it."""
+        self._loading = None
+        self.may_be_loaded_later = isinstance(error, KafkaStorageError)
+        name = str(self._partition.topic_partition)
+        text = f"{name} cannot be read, what is stored there has no coordinator: {error}"
+        self._report.error(text, topic_partition=name)
+        self._failure = CoordinatorNotAvailable(text)
 
     def _report_loaded(self) -> None:
         counts = self.machine.counts()
@@ -210,6 +227,10 @@ class ShardRuntime(Generic[M]):
                 self._append(decision, transaction)
             except KafkaError as error:
                 finish(error)
+                return promise
+            except Exception as error:  # a bug of ours: nothing was appended, and nobody may wait for it
+                finish(KafkaError(f"a bug: {error!r}", ErrorCode.UNKNOWN_SERVER_ERROR))
+                self._report.error(f"a bug: {error!r}")
                 return promise
         if decision.on_appended is not None:
             decision.on_appended()

@@ -73,8 +73,8 @@ class GroupCoordinator:
         return self._clock.call_later(self._config().offsets_retention_check_interval_ms, self._expire)
 
     def _expire(self) -> None:
+        self._expiry = self._expire_later()  # first: a bug in one partition must not end it for all
         self._runtime.run_on_loaded(_expire)
-        self._expiry = self._expire_later()
 
 
 def _expire(shard: GroupShard) -> Decision[None]:

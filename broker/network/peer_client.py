@@ -256,8 +256,8 @@ class PeerClient:
 
     def _flush(self) -> None:
         self._is_scheduled = False
-        if self._transport is None:
-            return
+        if self._transport is None or self._state is State.CONNECTING:
+            return  # it was scheduled for the connection before this one
         if self._state is State.READY:
             self._encode_queued()
         try:
@@ -270,15 +270,16 @@ class PeerClient:
         queued, in_flight = self._queued, self._in_flight
         while queued and len(in_flight) < self._settings.max_in_flight:
             request = queued.popleft()
-            try:
-                request.version = self._version_of(request)
-            except KafkaError as error:
-                request.promise.fail(error)
-                continue
             self._correlation_id += 1
             request.correlation_id = self._correlation_id
+            try:
+                request.version = self._version_of(request)
+                frame = encode_request(request.message, request.version, self._correlation_id, self._client_id)
+            except Exception as error:  # those behind it must not wait for one that cannot be sent
+                request.promise.fail(error)
+                continue
             in_flight.append(request)
-            self._out.append(encode_request(request.message, request.version, self._correlation_id, self._client_id))
+            self._out.append(frame)
 
     def _version_of(self, request: _Request) -> int:
         message = request.message

@@ -213,6 +213,6 @@ class TransactionCoordinator:
         return self._environment.clock.call_later(interval_ms, self._expire)
 
     def _expire(self) -> None:
+        self._expiry = self._expire_later()  # first: a bug in one partition must not end it for all
         expiration_ms = self._configuration.current.transactional_id_expiration_ms
         self._runtime.run_on_loaded(lambda shard: shard.expire(expiration_ms))
-        self._expiry = self._expire_later()

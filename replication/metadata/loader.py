@@ -50,6 +50,11 @@ class MetadataLoader:
         return self._held_back is not None
 
     @property
+    def is_within_transaction(self) -> bool:
+        """Returns whether what is committed ends inside a transaction: the image lacks its first records."""
+        return self._committed_held_back is not None
+
+    @property
     def _held_back(self) -> HeldBack | None:
         return self._appended[-1].held_back if self._appended else self._committed_held_back
 

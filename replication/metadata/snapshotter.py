@@ -72,6 +72,8 @@ class Snapshotter:
         image, now_ms = self._loader.image, self._environment.clock.now_ms()
         if self._is_writing or self._is_closed or image.end_offset <= self._end_offset:
             return
+        if self._loader.is_within_transaction:
+            return  # a start from there would never see its first records; the next commit asks again
         self._is_writing = True
         self._log.bytes_since_snapshot = 0
         self._log.roll(now_ms)

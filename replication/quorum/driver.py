@@ -7,18 +7,19 @@ Rules:
 - The log, the images that follow from it, and what the core knows of it change together.
 - What is written to `quorum-state` is what it holds when its turn comes: of several changes in a row, between which
   nothing has left this node, the last is enough.
-- What fails on the disk ends the node: it has promised what it cannot keep.
+- What fails, on the disk or because a record is unknown here, ends the node: it has promised what it cannot keep.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from barnabas.base.environment import Environment
 from barnabas.base.machine_time import MachineTime
 from barnabas.base.promise import Promise
 from barnabas.protocol.api_keys import ApiKey
-from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.errors import KafkaError, ProtocolError
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
 from barnabas.protocol.stored.metadata_records import AbortTransactionRecord
 from barnabas.replication.metadata.batches import QuorumVoter, checked_batches
@@ -111,6 +112,7 @@ class QuorumDriver:
     def receive(self, request: Any) -> Promise[Any]:
         """Hands a request of another node, or of an administrator, to the core; returns a promise of the response."""
         assert self._is_started, "a node that does not know its own vote must not answer"
+        self.do_what_is_due()
         response: Promise[Any] = Promise()
         self._do(self.core.receive_request(response, request, now_ms=self._time.tell_ms()))
         return response.map(self._with_wall_clock) if request.__api_key__ == ApiKey.DESCRIBE_QUORUM else response
@@ -207,10 +209,8 @@ class QuorumDriver:
     def _carry_out(self) -> None:
         while self._effects and not self._is_waiting:
             effect = self._effects.popleft()
-            try:
+            with self._failing():
                 _CARRY_OUT[type(effect).__name__](self, effect)
-            except KafkaError as error:
-                self._fail(error)
         if self._committed_offset is not None and not self._is_waiting and not self._is_closed:
             # After all else: whoever is answered now may append at once.
             high_watermark, self._committed_offset = self._committed_offset, None
@@ -225,9 +225,21 @@ class QuorumDriver:
             if promise.error is not None:
                 self._fail(promise.error)
             else:
-                go_on(promise.value)
+                with self._failing():
+                    go_on(promise.value)
 
         work.when_done(done)
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Ends the node if what is done fails: a log and an image that differ must not go on. A bug is raised, too."""
+        try:
+            yield
+        except (KafkaError, ProtocolError, OSError) as error:
+            self._fail(error)
+        except Exception as error:
+            self._fail(error)
+            raise
 
     def _fail(self, error: Exception) -> None:
         self.close()
@@ -320,7 +332,7 @@ class QuorumDriver:
         """Returns a piece of a snapshot; nothing if a newer one has just taken its place."""
         try:
             return read_piece(self._files, self.log.path, snapshot, position, max_bytes)
-        except FileNotFoundError:
+        except OSError:  # or no descriptor is left: the follower asks again
             return b""
 
     # ---- snapshots of its own

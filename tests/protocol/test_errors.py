@@ -51,3 +51,7 @@ def test_every_number_means_to_kafka_python_what_it_means_here() -> None:
 def test_every_exception_that_is_told_to_a_client_has_a_code(cls: type[KafkaError]) -> None:
     assert isinstance(cls.code, ErrorCode)
     assert cls.code != ErrorCode.NONE
+
+
+def test_a_code_of_a_later_kafka_is_an_error_that_everybody_knows() -> None:
+    assert ErrorCode(9_999) is ErrorCode.UNKNOWN_SERVER_ERROR

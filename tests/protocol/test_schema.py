@@ -451,6 +451,14 @@ def test_bytes_that_are_no_utf_8_are_replaced_as_in_kafka(flexible: bool, frame:
     assert decode(one_field(string(), flexible=flexible), 0, hexed(frame)).value == value
 
 
+def test_a_string_that_is_too_long_once_its_bytes_are_replaced_is_refused() -> None:
+    """It could not be written again: a replacement takes three bytes."""
+    cls = one_field(string())
+    assert len(decode(cls, 0, (10_000).to_bytes(2, "big") + b"\xff" * 10_000).value) == 10_000
+    with pytest.raises(ProtocolError, match="no UTF-8"):
+        decode(cls, 0, (11_000).to_bytes(2, "big") + b"\xff" * 11_000)
+
+
 def test_an_overlong_length_is_read_as_kafka_reads_it() -> None:
     assert decode(one_field(string(), flexible=True), 0, hexed("8280808000" + "61" + "00")).value == "a"
 

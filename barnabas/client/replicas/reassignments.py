@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from barnabas.client.client import Client
-from barnabas.client.errors import check, error_of
+from barnabas.client.errors import check
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.types import TopicPartition
 
@@ -50,7 +50,7 @@ def reassign(client: Client, wanted: Mapping[TopicPartition, Sequence[int] | Non
     response = client.request(request, AlterPartitionReassignmentsResponse)
     check(response.error_code, response.error_message, "nothing was reassigned")
     return {
-        TopicPartition(topic.name, each.partition_index): (error_of(each.error_code), each.error_message or "")
+        TopicPartition(topic.name, each.partition_index): (ErrorCode(each.error_code), each.error_message or "")
         for topic in response.responses
         for each in topic.partitions
         if each.error_code
@@ -95,7 +95,7 @@ def elect_leaders(client: Client, election_type: int, partitions: Iterable[Topic
     response = client.request(request, ElectLeadersResponse)
     check(response.error_code, None, "no leaders were elected")
     return {
-        TopicPartition(topic.topic, each.partition_id): (error_of(each.error_code), each.error_message or "")
+        TopicPartition(topic.topic, each.partition_id): (ErrorCode(each.error_code), each.error_message or "")
         for topic in response.replica_election_results
         for each in topic.partition_result
         if each.error_code not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)

@@ -29,6 +29,8 @@ from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupReq
 Joined = Decision[JoinGroupResponse]
 
 _REQUIRES_MEMBER_ID = 4
+_NAMED_AFTER_MAX = 8_000
+"""Letters of a client's name in the id of its member: with it the id fits into a string, whatever the letters are."""
 """Clients before that version cannot join in two steps."""
 
 
@@ -76,7 +78,7 @@ class ClassicJoin:
     def _join_new(self, group: ClassicGroup, request: JoinGroupRequest, client: ClientInfo) -> Joined:
         instance_id = request.group_instance_id
         named_after = client.client_id if instance_id is None else instance_id
-        new_member_id = f"{named_after}-{self._context.new_uuid()}"
+        new_member_id = f"{named_after[:_NAMED_AFTER_MAX]}-{self._context.new_uuid()}"
         if instance_id is None and client.api_version >= _REQUIRES_MEMBER_ID:
             group.pending_members.add(new_member_id)
             self._rebalance.expect(group, new_member_id, request.session_timeout_ms)

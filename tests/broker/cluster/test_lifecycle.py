@@ -128,6 +128,19 @@ def test_a_broker_that_was_unregistered_registers_again() -> None:
     assert life.report.having("registering again")
 
 
+def test_a_broker_that_runs_registers_until_it_is_known_again() -> None:
+    life = Lifecycle().active()
+    life.image = life.image._replace(brokers={})
+    life.clock.advance(2_000)
+    life.refuse(ErrorCode.STALE_BROKER_EPOCH)
+    life.refuse(ErrorCode.INVALID_REGISTRATION)
+    assert life.report.having("does not take this broker again")
+    life.clock.advance(10_000)
+    life.answer(BrokerRegistrationResponse(error_code=0, broker_epoch=77))
+    life.clock.advance(10)
+    assert life.controller.requests[-1].broker_epoch == 77
+
+
 # ---- leave
 
 

@@ -26,6 +26,8 @@ class MemoryPartition:
         self.high_watermark = 0
         self.append_error: KafkaError | None = None
         """Set: appends fail with it, and nothing is written."""
+        self.read_error: Exception | None = None
+        """Set: reads fail with it."""
         self._commits_at_once = True
         self._producers = ProducerState()
         self._batches: list[tuple[int, bytes]] = []
@@ -39,6 +41,8 @@ class MemoryPartition:
         return self._batches[-1][0] if self._batches else 0
 
     def read(self, offset: int, max_bytes: int) -> bytes:
+        if self.read_error is not None:
+            raise self.read_error
         data = bytearray()
         for end_offset, batch in self._batches:
             if end_offset > offset and (not data or len(data) + len(batch) <= max_bytes):

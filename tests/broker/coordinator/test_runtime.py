@@ -11,6 +11,7 @@ from barnabas.protocol.errors import (
     CoordinatorLoadInProgress,
     ErrorCode,
     KafkaError,
+    KafkaStorageError,
     NotCoordinator,
     NotLeaderOrFollower,
 )
@@ -178,3 +179,30 @@ def test_when_the_broker_stops_nobody_is_left_waiting_and_nothing_is_loaded_any_
     assert code_of(waiting) == ErrorCode.NOT_COORDINATOR
     kit.clock.turn()
     assert kit.opened == [1]
+
+
+def test_a_load_that_fails_for_a_reason_that_may_pass_is_tried_again() -> None:
+    kit = Kit(NODE)
+    kit.set("a", 1)
+    again = Kit(NODE)
+    again.partitions[0] = kit.partitions[0]
+    again.partitions[0].read_error = KafkaStorageError("too many open files")
+    assert code_of(again.get("a")) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    again.partitions[0].read_error = None
+    again.clock.advance(1_000)
+    assert again.opened == [0, 0], "nobody has to ask"
+    assert again.get("a").value == 1
+
+
+def test_half_of_what_is_stored_is_never_taken_for_all_of_it() -> None:
+    """A load that ends with a bug of ours says so, and nobody decides on what it has brought."""
+    kit = Kit(NODE, NODE)
+    kit.set("a", 1)
+    kit.set("b", 2)
+    again = Kit(NODE, NODE)
+    again.partitions[:] = kit.partitions
+    again.partitions[1].read_error = AssertionError("a bug")
+    with pytest.raises(AssertionError):
+        again.get("a")
+    assert code_of(again.get("a")) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert again.get("b").value == 2

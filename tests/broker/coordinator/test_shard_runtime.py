@@ -46,6 +46,16 @@ def test_what_cannot_be_appended_has_not_happened() -> None:
     assert kit.runtime.run(lambda counters: counters.get("a")).value == 0
 
 
+def test_a_record_that_cannot_be_encoded_is_an_error_and_not_a_silence() -> None:
+    kit = Kit()
+    outcomes: list[object] = []
+    answer = kit.runtime.run(lambda _: Decision([(object(), 1)], 0, on_committed=outcomes.append))
+    assert code_of(answer) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert len(outcomes) == 1
+    assert kit.report.having("a bug")
+    assert kit.runtime.run(lambda counters: counters.set("a", 1)).value == 0
+
+
 def test_what_was_decided_in_memory_is_replayed_by_the_next_load_only() -> None:
     kit = Kit()
     kit.runtime.run(lambda counters: counters.set("a", 1, is_replayed=False))

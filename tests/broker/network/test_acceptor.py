@@ -36,7 +36,7 @@ def test_connections_of_a_loopback_address_are_not_paced(host: str, is_ours: boo
         accepted.append(session)
         return None
 
-    environment, loop, workers = system_environment(FakeReport())
+    environment, loop, workers, _ = system_environment(FakeReport())
     config = BrokerConfig.parse({"listeners": f"PLAINTEXT://{host}:0"})
     acceptor = Acceptor(config, environment, Buffers())
     (listener,) = acceptor.bind(config.client_listeners)

@@ -33,7 +33,7 @@ class Peer:
 
     def __init__(self) -> None:
         self.report = FakeReport()
-        self.environment, self.loop, self._workers = system_environment(self.report)
+        self.environment, self.loop, self._workers, self._lookups = system_environment(self.report)
         self.buffers = Buffers()
         self.connections: list[Connection] = []
         self.versions: list[int] = []
@@ -119,6 +119,7 @@ class Peer:
         self.hang_up()
         self.server.close()
         self._workers.close()
+        self._lookups.close()
         self.loop.close()
 
 
