@@ -118,17 +118,20 @@ class CoordinatorRuntime(Generic[M]):
         if shard is None:
             shard = self._add(index)
         if not shard.is_loaded:
-            shard.load_some()
-            if not shard.is_loaded:
-                self._load_soon(index)
-                raise CoordinatorLoadInProgress(f"{self._definition.topic}-{index} is being loaded")
-            if shard.may_be_loaded_later:
-                self._shards.pop(index).unload()
-                self._clock.call_later(_LOAD_AGAIN_MS, self._load_soon, index)
-                raise CoordinatorLoadInProgress(
-                    f"{self._definition.topic}-{index} could not be read, and is tried again"
-                )
+            self._load_some(index, shard)
         return shard
+
+    def _load_some(self, index: int, shard: ShardRuntime[M]) -> None:
+        """Goes on with the load. Raises CoordinatorLoadInProgress unless that was all."""
+        shard.load_some()
+        name = f"{self._definition.topic}-{index}"
+        if shard.may_be_loaded_later:
+            self._shards.pop(index).unload()
+            self._clock.call_later(_LOAD_AGAIN_MS, self._load_soon, index)
+            raise CoordinatorLoadInProgress(f"{name} could not be read, and is tried again")
+        if not shard.is_loaded:
+            self._load_soon(index)
+            raise CoordinatorLoadInProgress(f"{name} is being loaded")
 
     def _add(self, index: int) -> ShardRuntime[M]:
         try:

@@ -4,8 +4,10 @@ A broker that has one log dir, which the controller knows, never has anything to
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
+from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.types import TopicPartition, Uuid
 from barnabas.replication.controller.partitions.directories import directory_of
 from barnabas.replication.metadata.image import PartitionImage, TopicImage
@@ -54,6 +56,14 @@ class ReplicaDirs:
             if self._assignments is None:
                 self._assignments = self._new_assignments()
             self._assignments.assign(topic.topic_id, name.partition, directory)
+
+    def note_committed(self, name: TopicPartition) -> None:
+        """Notes on the disk how far a partition is committed whose only replica is here, before it gets others: whoever
+        leads it next, after a crash too, could not tell what all of them must have."""
+        with suppress(KafkaError):  # a log that cannot be opened now is not led here until it can
+            log = self._logs.get(name)
+            log.note_high_watermark()
+            log.log_dir.checkpoint_high_watermarks({})
 
     def is_offline(self, name: TopicPartition) -> bool:
         """Returns whether the log dir of the replica has failed."""

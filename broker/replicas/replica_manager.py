@@ -13,7 +13,6 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from barnabas.base.environment import Environment
@@ -335,7 +334,7 @@ class ReplicaManager:
                 continue  # it was created above
             was_here = self._is_here(before.partitions[index])
             if before.partitions[index].replicas == (self._node_id,) and len(described.replicas) > 1:
-                self._note_committed(name)
+                self._dirs.note_committed(name)
             self._take_role(name, described)
             if was_here and not self._is_here(described):
                 self._logs.delete(name)
@@ -343,14 +342,6 @@ class ReplicaManager:
                 self._create(after, (index,))
             elif was_here:
                 self._dirs.tell(name, after, described)
-
-    def _note_committed(self, name: TopicPartition) -> None:
-        """Notes on the disk how far a partition is committed whose only replica is here, before it gets others: whoever
-        leads it next, after a crash too, could not tell what all of them must have."""
-        with suppress(KafkaError):  # a log that cannot be opened now is not led here until it can
-            log = self._logs.get(name)
-            log.note_high_watermark()
-            log.log_dir.checkpoint_high_watermarks({})
 
     def _take_role(self, name: TopicPartition, described: PartitionImage) -> None:
         """Closes a partition that changes its role. As a follower it is opened at once, as a leader when it is next

@@ -91,7 +91,8 @@ class Run:
 
     def _create_topics(self) -> None:
         with self.cluster.client(timeout_s=30) as client:
-            wanted = [(topic, PARTITIONS, {}) for topic in APPENDED] + [(TABLE, TABLE_PARTITIONS, COMPACTED)]
+            plain: dict[str, str] = {}
+            wanted = [*((topic, PARTITIONS, plain) for topic in APPENDED), (TABLE, TABLE_PARTITIONS, COMPACTED)]
             for name, partitions, configs in wanted:
                 try:
                     create_topic(client, name, partitions, len(BROKERS), configs)

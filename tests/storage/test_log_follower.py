@@ -1,6 +1,5 @@
 """A follower's log: what it takes from its leader, and how it is cut back."""
 
-import errno
 from collections.abc import Sequence
 from typing import Unpack
 
@@ -8,7 +7,7 @@ import pytest
 
 from barnabas.base.files import Buffer, File, write_file
 from barnabas.protocol.batch_builder import build_batch, build_end_transaction_marker
-from barnabas.protocol.errors import CorruptMessage, KafkaError, OffsetOutOfRange, OutOfOrderSequence
+from barnabas.protocol.errors import CorruptMessage, OffsetOutOfRange, OutOfOrderSequence
 from barnabas.protocol.records import ControlType, NewRecord
 from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
@@ -304,39 +303,6 @@ def test_cutting_below_the_start_empties_the_log() -> None:
     log.delete_records(9)
     log.truncate_to(4)
     assert (log.log_start_offset, log.log_end_offset) == (4, 4)
-
-
-def test_a_disk_that_fails_meanwhile_takes_the_dir_offline() -> None:
-    broker, log = filled(5)
-    broker.settle()
-    broker.disk.failing_syncs.add(log.path)
-    with pytest.raises(KafkaError):
-        log.truncate_to(2)
-    assert log.is_offline
-
-
-def test_a_shortage_of_descriptors_in_the_middle_of_it_does_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Elsewhere it does not. A log that is half cut must not be written on."""
-    broker, log = filled(5)
-    log.flusher.flush_now()
-
-    def sync_dir(path: str) -> None:
-        if path == log.path:
-            raise OSError(errno.EMFILE, "Too many open files")
-
-    monkeypatch.setattr(broker.files, "sync_dir", sync_dir)
-    with pytest.raises(KafkaError):
-        log.truncate_to(2)
-    assert log.is_offline
-
-
-def test_what_the_disk_knows_as_committed_goes_back_no_further_than_the_cut() -> None:
-    broker, log = filled(8)
-    broker.settle()
-    log.log_dir.checkpoint_high_watermarks({ORDERS: 6})
-    log.truncate_to(4)
-    broker.kill()
-    assert broker.log().high_watermark == 4
 
 
 def test_a_tail_that_a_power_cut_brought_back_gives_way_to_the_segment_that_came_after() -> None:
