@@ -16,6 +16,7 @@ from barnabas.base.files import Files
 from barnabas.protocol.errors import KafkaStorageError
 from barnabas.protocol.stored.control_records import KRaftVersionRecord, VotersRecord
 from barnabas.protocol.stored.quorum_state import QuorumStateData
+from barnabas.replication.metadata.image import MetadataImage
 from barnabas.replication.metadata.loader import MetadataLoader
 from barnabas.replication.metadata.log import METADATA_PARTITION, MetadataLog
 from barnabas.replication.metadata.snapshots import latest_image, remove_parts
@@ -49,8 +50,7 @@ def open_quorum(
     remove_parts(files, path)
     stored = read_quorum_state(files, path)
     loader = MetadataLoader(latest_image(files, path, cluster_id, environment.report))
-    if log.log_end_offset < loader.image.end_offset:
-        log.begin_at(loader.image.end_offset)
+    _leave_what_the_snapshot_replaces(log, loader.image)
     snapshots = snapshot_sizes(files, path)
     start = _start_of(log, snapshots)
     history = VoterHistory(*(_voters_in(files, path, start, snapshots) or configured), start.offset - 1)
@@ -64,6 +64,14 @@ def open_quorum(
     log.bytes_since_snapshot = 0  # only what follows the snapshot counts
     loader.load(log.batches_from(loader.image.end_offset))
     return OpenedQuorum(log, view, history, loader, stored)
+
+
+def _leave_what_the_snapshot_replaces(log: MetadataLog, image: MetadataImage) -> None:
+    """Empties a log that ends before the snapshot, or that is of an older epoch: it was fetched from a leader that knew
+    nothing of what is in this log, and a kill came before it took the log's place."""
+    is_of_another_history = log.log_end_offset > image.end_offset and log.latest_epoch < image.epoch
+    if log.log_end_offset < image.end_offset or is_of_another_history:
+        log.begin_at(image.end_offset)
 
 
 def _start_of(log: MetadataLog, snapshots: Iterable[OffsetAndEpoch]) -> OffsetAndEpoch:

@@ -18,7 +18,7 @@ from barnabas.protocol.stored.metadata_records import (
     TopicRecord,
 )
 from barnabas.replication.metadata.batches import record_batches
-from barnabas.replication.metadata.snapshots import list_snapshots
+from barnabas.replication.metadata.snapshots import list_snapshots, write_snapshot
 from tests.replication.clusters import new_topic, registration, uuid
 from tests.replication.quorums import Quorum, error_code, log_text
 
@@ -279,6 +279,18 @@ def test_a_start_reads_the_latest_snapshot_and_the_log_behind_it(start: Start) -
     assert again.found() == quorum.image._replace(controller_id=-1)
     again.lead()
     assert again.epoch == 3
+
+
+def test_a_log_of_an_older_epoch_gives_way_to_a_snapshot_that_was_fetched_since(start: Start) -> None:
+    """It was killed before the snapshot took the log's place: what the log has beyond it is of another history."""
+    quorum = grown(start, 3)
+    path, image = quorum.log.path, quorum.image._replace(epoch=7, end_offset=quorum.log.log_end_offset - 1)
+    for snapshot in list_snapshots(FILES, path):
+        FILES.remove(f"{path}/{snapshot.file_name}")
+    write_snapshot(FILES, path, image, (), now_ms=0)
+    again = start()
+    assert (again.log.log_start_offset, again.log.log_end_offset) == (image.end_offset, image.end_offset)
+    assert again.found().topics == image.topics
 
 
 @pytest.mark.parametrize(
