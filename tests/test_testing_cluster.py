@@ -5,6 +5,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -83,6 +84,12 @@ def test_every_broker_knows_every_other_and_the_topics(brokers: int) -> None:
             assert topics_known_to(node) == {"orders", "payments"}
             assert node.bootstrap_servers == f"127.0.0.1:{node.port}"
         assert cluster.bootstrap_servers == ",".join(node.bootstrap_servers for node in cluster)
+
+
+@pytest.mark.parametrize("choice", [{"port": 9092}, {"data_dir": "data"}])
+def test_a_cluster_chooses_where_it_lies_itself(choice: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"leave out {min(choice)}"):
+        Broker(brokers=3, **choice)
 
 
 def test_one_broker_is_no_cluster() -> None:
@@ -332,22 +339,6 @@ def test_sides_are_of_nodes_that_exist_each_on_one_of_them(cluster: Cluster) -> 
 
 
 # ---- leaders and time
-
-
-def test_the_leader_after_a_kill_is_one_that_runs(cluster: Cluster) -> None:
-    for partition in range(3):
-        killed = cluster.leader("orders", partition)
-        assert killed is not None
-        cluster[killed].kill()
-        assert cluster.leader("orders", partition) not in (None, killed)
-        cluster[killed].start()
-        cluster.wait_in_sync()
-
-
-def test_a_leader_that_is_gone_without_a_majority_stays_the_last_that_is_known(cluster: Cluster) -> None:
-    for node in others(cluster, 1):
-        node.kill()
-    assert {cluster.leader("orders", partition) for partition in range(6)} <= {1, 2, 3}
 
 
 def test_a_leader_moves_between_replicas(cluster: Cluster) -> None:

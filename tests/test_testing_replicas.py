@@ -244,3 +244,19 @@ def test_a_broker_whose_disk_was_replaced_copies_everything_again() -> None:
         cluster.move_leader("orders", partition, to=4)
         with RawClient(replaced.port) as client:
             assert len(values_of(client.fetch("orders", partition=partition))) == 3
+
+
+def test_the_leader_after_a_kill_is_one_that_runs(cluster: Cluster) -> None:
+    for partition in range(3):
+        killed = cluster.leader("orders", partition)
+        assert killed is not None
+        cluster[killed].kill()
+        assert cluster.leader("orders", partition) not in (None, killed)
+        cluster[killed].start()
+        cluster.wait_in_sync()
+
+
+def test_a_leader_that_is_gone_without_a_majority_stays_the_last_that_is_known(cluster: Cluster) -> None:
+    for node_id in (2, 3):
+        cluster[node_id].kill()
+    assert {cluster.leader("orders", partition) for partition in range(3)} <= {1, 2, 3}

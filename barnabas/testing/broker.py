@@ -33,9 +33,11 @@ class Broker:
     kept: a second broker on it finds what the first one stored. With more `brokers` than one this is a `Cluster`.
     """
 
-    def __new__(cls, *_args: Any, brokers: int = 1, **_options: Any) -> "Broker":
+    def __new__(cls, *_args: Any, brokers: int = 1, **options: Any) -> "Broker":
         """Makes a cluster of it where more than one broker is asked for."""
         if cls is Broker and brokers != 1:
+            if chosen := {"data_dir", "port"} & {*options}:
+                raise ValueError(f"a cluster chooses its directories and ports itself: leave out {min(chosen)}")
             from barnabas.testing.cluster import Cluster
 
             return super().__new__(Cluster)

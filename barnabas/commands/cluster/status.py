@@ -17,7 +17,7 @@ from barnabas.commands.cluster.partitions import broker_id_of, named
 from barnabas.commands.cluster_options import CLUSTER_OPTIONS, connect
 from barnabas.commands.watching import WATCH, View, show
 from barnabas.options import Arguments, Command
-from barnabas.output import human_duration, plural, table_lines
+from barnabas.output import human_duration, plural, print_json, table_lines
 from barnabas.protocol.types import TopicPartition
 
 
@@ -30,6 +30,9 @@ def status(arguments: Arguments) -> int:
 def unregister(arguments: Arguments) -> int:
     with connect(arguments) as client:
         unregister_broker(client, broker_id_of(arguments.id))
+    if arguments.json:
+        print_json({"unregistered": broker_id_of(arguments.id)})
+        return 0
     print(f"broker {arguments.id} is no longer part of the cluster; if it still runs, it will register again")
     return 0
 
