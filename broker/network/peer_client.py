@@ -275,8 +275,12 @@ class PeerClient:
             try:
                 request.version = self._version_of(request)
                 frame = encode_request(request.message, request.version, self._correlation_id, self._client_id)
-            except Exception as error:  # those behind it must not wait for one that cannot be sent
+            except KafkaError as error:
                 request.promise.fail(error)
+                continue
+            except Exception as error:  # those behind it must not wait for one that cannot be sent
+                what = f"{type(request.message).__name__} cannot be encoded: {error!r}"
+                request.promise.fail(KafkaError(what, ErrorCode.UNKNOWN_SERVER_ERROR))
                 continue
             in_flight.append(request)
             self._out.append(frame)

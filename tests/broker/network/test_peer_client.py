@@ -177,6 +177,14 @@ def test_a_request_that_the_peer_does_not_serve_fails_and_others_go_on(
     assert client.state is State.READY
 
 
+def test_a_request_that_cannot_be_encoded_holds_up_nobody(peer: Peer) -> None:
+    client = peer.client()
+    broken = ASK.__class__(group_id="g" * 40_000, generation_id=1, member_id="m")
+    error, response = peer.kept(client.send(broken, HeartbeatResponse), ask(client))
+    assert error.code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert isinstance(response, HeartbeatResponse)
+
+
 def test_a_name_is_looked_up(peer: Peer) -> None:
     (response,) = peer.kept(ask(peer.client(host="localhost")))
     assert isinstance(response, HeartbeatResponse)
