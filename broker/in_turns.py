@@ -16,9 +16,11 @@ R = TypeVar("R")
 PIECES_PER_TURN = 200
 
 
-def in_turns(clock: Clock, pieces: Sequence[T], handle: Callable[[T], Promise[R]]) -> Promise[list[R]]:
+def in_turns(
+    clock: Clock, pieces: Sequence[T], handle: Callable[[T], Promise[R]], *, at_once: int = PIECES_PER_TURN
+) -> Promise[list[R]]:
     """Returns a promise of the result of `handle` for each piece, in order. Few are handled before this returns."""
-    if len(pieces) <= PIECES_PER_TURN:
+    if len(pieces) <= at_once:
         return all_of([handle(piece) for piece in pieces])
     whole: Promise[list[R]] = Promise()
     promises: list[Promise[R]] = []
@@ -26,7 +28,7 @@ def in_turns(clock: Clock, pieces: Sequence[T], handle: Callable[[T], Promise[R]
     def go_on() -> None:
         start = len(promises)
         try:
-            promises.extend(handle(piece) for piece in pieces[start : start + PIECES_PER_TURN])
+            promises.extend(handle(piece) for piece in pieces[start : start + at_once])
         except Exception as error:  # the promise must fail, wherever this is called from
             return whole.fail(error)
         if len(promises) < len(pieces):

@@ -1,13 +1,11 @@
-"""DescribeConfigs (32), versions 1 to 4: v1 synonyms, v3 types and documentation (KIP-569).
-
-Many resources are described a few at a time, and one that is named twice once: five bytes ask for all keys of a broker.
-"""
+"""DescribeConfigs (32), versions 1 to 4: v1 synonyms, v3 types and documentation (KIP-569)."""
 
 from collections.abc import Sequence
 
 from barnabas.base.promise import Promise, resolved
 from barnabas.broker.config.describe import DescribedConfig
-from barnabas.broker.in_turns import PIECES_PER_TURN, in_turns
+from barnabas.broker.handlers.repeats import Repeats
+from barnabas.broker.in_turns import in_turns
 from barnabas.broker.node import Node
 from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.config_types import ResourceType
@@ -22,18 +20,27 @@ from barnabas.protocol.messages.describe_configs import (
 )
 from barnabas.replication.controller.topic_names import check_topic_name
 
+_AT_ONCE = 20
+"""Resources in one turn of the loop: a broker's keys take two milliseconds."""
+
 
 def handle(
     node: Node, request: DescribeConfigsRequest, _context: RequestContext
 ) -> DescribeConfigsResponse | Promise[DescribeConfigsResponse]:
-    resources = list({(each.resource_type, each.resource_name): each for each in request.resources[::-1]}.values())
-    if len(resources) <= PIECES_PER_TURN:
-        return DescribeConfigsResponse(results=[_resource(node, each, request) for each in resources[::-1]])
-    results = in_turns(node.clock, resources[::-1], lambda each: resolved(_resource(node, each, request)))
+    repeats, resources = Repeats(), request.resources
+
+    def described(resource: DescribeConfigsResource) -> DescribeConfigsResult:
+        return _resource(node, resource, request, repeats)
+
+    if len(resources) <= _AT_ONCE:
+        return DescribeConfigsResponse(results=[described(resource) for resource in resources])
+    results = in_turns(node.clock, resources, lambda resource: resolved(described(resource)), at_once=_AT_ONCE)
     return results.map(lambda results: DescribeConfigsResponse(results=results))
 
 
-def _resource(node: Node, resource: DescribeConfigsResource, request: DescribeConfigsRequest) -> DescribeConfigsResult:
+def _resource(
+    node: Node, resource: DescribeConfigsResource, request: DescribeConfigsRequest, repeats: Repeats
+) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         error_code=0,
         error_message="",  # as Kafka says it: not null
@@ -42,6 +49,7 @@ def _resource(node: Node, resource: DescribeConfigsResource, request: DescribeCo
         configs=(),
     )
     try:
+        repeats.check((resource.resource_type, resource.resource_name))
         result.configs = [_config(config, request) for config in _described(node, resource)]
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message

@@ -1,5 +1,6 @@
 """DescribeProducers (61), version 0: who writes to a partition, and how far they are. A follower knows it, too."""
 
+from barnabas.broker.handlers.repeats import Repeats
 from barnabas.broker.node import Node
 from barnabas.broker.request_context import RequestContext
 from barnabas.protocol.errors import KafkaError
@@ -14,19 +15,21 @@ from barnabas.replication.controller.topic_names import check_topic_name
 
 
 def handle(node: Node, request: DescribeProducersRequest, _context: RequestContext) -> DescribeProducersResponse:
+    repeats = Repeats()
     return DescribeProducersResponse(
         topics=[
             TopicResponse(
                 name=topic.name,
-                partitions=[_partition(node, topic.name, index) for index in dict.fromkeys(topic.partition_indexes)],
+                partitions=[_partition(node, topic.name, index, repeats) for index in topic.partition_indexes],
             )
             for topic in request.topics
         ],
     )
 
 
-def _partition(node: Node, topic: str, index: int) -> PartitionResponse:
+def _partition(node: Node, topic: str, index: int, repeats: Repeats) -> PartitionResponse:
     try:
+        repeats.check((topic, index))
         check_topic_name(topic)
         producers = node.replicas.replica(topic, index).log.active_producers()
     except KafkaError as error:

@@ -230,22 +230,22 @@ def guarded(broker: Broker) -> dict[str, Guarded]:
         client.produce("few", one)
     return {
         "produce, one record": Guarded(
-            produce_request("hot", {0: one}), 12, 117, {"recv_into": 1, "os.write": 1, "send": 1},
+            produce_request("hot", {0: one}), 12, 120, {"recv_into": 1, "os.write": 1, "send": 1},
         ),
         "produce, one record by topic id": Guarded(
-            by_id, 13, 118, {"recv_into": 1, "os.write": 1, "send": 1},
+            by_id, 13, 121, {"recv_into": 1, "os.write": 1, "send": 1},
         ),
         "produce, two partitions": Guarded(  # every batch is looked at before the first is written: one may refuse all
-            produce_request("wide", {0: one, 1: one}), 12, 268, {"recv_into": 1, "os.write": 2, "send": 1},
+            produce_request("wide", {0: one, 1: one}), 12, 271, {"recv_into": 1, "os.write": 2, "send": 1},
         ),
         "produce, flush.messages=1": Guarded(  # a turn to see that no more come to share the flush, one when it is done
-            produce_request("flushed", {0: one}), 12, 200, {"recv_into": 1, "os.write": 1, "send": 1}, turns=3,
+            produce_request("flushed", {0: one}), 12, 205, {"recv_into": 1, "os.write": 1, "send": 1}, turns=3,
         ),
         "fetch, one record": Guarded(
-            fetch_request("few", {0: 0}), 12, 190, {"recv_into": 1, "os.pread": 1, "send": 1},
+            fetch_request("few", {0: 0}), 12, 192, {"recv_into": 1, "os.pread": 1, "send": 1},
         ),
-        "heartbeat": Guarded(heartbeat, 4, 174, {"recv_into": 1, "send": 1}),
-        "commit, one offset": Guarded(commit, 9, 347, {"recv_into": 1, "os.write": 1, "send": 1}),
+        "heartbeat": Guarded(heartbeat, 4, 177, {"recv_into": 1, "send": 1}),
+        "commit, one offset": Guarded(commit, 9, 350, {"recv_into": 1, "os.write": 1, "send": 1}),
     }  # fmt: skip
 
 

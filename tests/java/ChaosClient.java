@@ -242,8 +242,8 @@ public final class ChaosClient {
                     while (!isOver) {
                         read();
                     }
-                } catch (KafkaException error) {
-                    note(error); // and begins as a new member
+                } catch (KafkaException | IllegalStateException error) {
+                    note(error); // and begins as a new member. Version 4.3 loses a position now and then when it is moved
                 }
             }
         }
@@ -338,7 +338,7 @@ public final class ChaosClient {
             return "\"consumer\":\"" + name + "\",\"partition\":" + partition.partition();
         }
 
-        private void note(KafkaException error) {
+        private void note(RuntimeException error) {
             event("error", "\"client\":\"" + name + "\",\"error\":\"" + error.getClass().getSimpleName() + "\"");
         }
     }

@@ -34,7 +34,7 @@ def no_request_is_left(broker: SimulatedBroker) -> None:
     """I23: everything was answered, or its connection closed."""
     node = broker.server.node
     for name, leader in node.replicas._leaders.items():
-        appends = any((leader._acknowledging, leader._flushing, leader._deleting))
+        appends = any(each.waiting for each in (leader._acknowledging, leader._flushing, leader._deleting))
         assert not appends, f"I23: somebody waits for {name} to be written on {broker.machine.name}"
         assert not leader._waiters, f"I23: somebody waits for records of {name} on {broker.machine.name}"
     assert not node.quorum._answers, f"I23: somebody waits for the controller on {broker.machine.name}"

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from barnabas.broker.coordinator.shard_runtime import ShardRuntime
 from barnabas.broker.fetchers.followed_partition import FollowedPartition
 from barnabas.broker.handlers.replica_fetch import _ReplicaFetch
-from barnabas.broker.replicas.follower import FollowerPartition
 from barnabas.broker.replicas.leader import LeaderPartition
 from barnabas.broker.replicas.partition import Partition
 from barnabas.protocol.errors import ErrorCode
@@ -62,9 +61,7 @@ DEFECTS: dict[str, Defect] = {
     "a majority commits, not those in sync": Defect(
         replaced(InSyncReplicas, "high_watermark", plants.high_watermark_of_a_majority), ("I10", "I13")
     ),
-    "a follower acknowledges what is not on its disk": Defect(
-        replaced(FollowerPartition, "fetch_offset", property(lambda self: self.log.log_end_offset)), ("I13",)
-    ),
+    "a follower acknowledges what is not on its disk": Defect(plants.what_is_not_on_the_disk_is_acknowledged, ("I13",)),
     "too few are enough": Defect(replaced(InSyncReplicas, "are_too_few", lambda *_: False), ("I12",), ("isolate",)),
     "a controller believes old leaders": Defect(
         replaced(alter_partition_control, "_why_refused", lambda *_: ErrorCode.NONE),

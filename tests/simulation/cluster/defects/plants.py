@@ -10,6 +10,7 @@ from barnabas.broker.coordinator.shard_runtime import ShardRuntime
 from barnabas.broker.fetchers.followed_partition import FollowedPartition
 from barnabas.broker.handlers.replica_fetch import _ReplicaFetch
 from barnabas.broker.replica_sessions import SessionPartition
+from barnabas.broker.replicas.follower import FollowerPartition
 from barnabas.broker.replicas.leader import LeaderPartition
 from barnabas.protocol.batch_header import BatchHeader, iter_batches
 from barnabas.replication.controller.controller import Controller
@@ -27,6 +28,15 @@ Plant = AbstractContextManager[Any]
 
 def replaced(owner: Any, name: str, by: Any) -> Callable[[], Plant]:
     return lambda: patch.object(owner, name, by)
+
+
+@contextmanager
+def what_is_not_on_the_disk_is_acknowledged() -> Iterator[None]:
+    with (
+        patch.object(FollowerPartition, "fetch_offset", property(lambda self: self.log.log_end_offset)),
+        patch.object(FollowedPartition, "is_durable", property(lambda _: True)),
+    ):
+        yield
 
 
 @contextmanager

@@ -68,7 +68,7 @@ DEFECTS: dict[str, Defect] = {
         TRANSACTIONAL._replace(replication_factor=1, min_insync_replicas=1),
     ),
     "the epoch before is as good as the present one": Defect(
-        plants.retries_are_taken_for_requests, ("TI4", "TI1", "TI3"), ("stall", "connection cut"), V2
+        plants.retries_are_taken_for_requests, ("TI4", "TI1", "TI3", "TI9"), ("stall", "connection cut"), V2
     ),
     "any guard will do": Defect(
         replaced(ProducerState, "_check_guard", plants.any_guard_will_do), ("TI4", "TI5"), ("stall",), V1
@@ -76,7 +76,7 @@ DEFECTS: dict[str, Defect] = {
     "a marker is taken once": Defect(plants.a_marker_is_taken_once, ("TI8",), ("connection cut", "kill", "elect"), V2),
     "what is marked is stable": Defect(plants.what_is_marked_is_stable, ("TI3", "TI6"), LEADERS_CHANGE, TRANSACTIONAL),
     "snapshots forget what is open": Defect(
-        plants.snapshots_forget_what_is_open, ("TI3", "TI6"), ("kill", "clean stop"), ALONE
+        plants.snapshots_forget_what_is_open, ("TI2", "TI3", "TI6"), ("kill", "clean stop"), ALONE
     ),
     "recovery keeps the rows that are there": Defect(
         replaced(LogLoader, "_replace_aborted", plants.keep_the_rows_that_are_there), ("TI2",), ("power cut",), ALONE
