@@ -108,7 +108,7 @@ class Supervision:
         self._rolled_is_ending = False
         """Whether it was asked to stop and has not ended so far. If it ends once more, it does so by itself."""
         self._roll_until_ms: int | None = None
-        """When that broker is killed, if it has not ended by then; None when it has."""
+        """When that broker is killed, if it has not ended by then; None when it has ended or was killed."""
 
     @property
     def deadline_ms(self) -> int | None:

@@ -24,17 +24,13 @@ _AT_ONCE = 20
 """Resources in one turn of the loop: a broker's keys take two milliseconds."""
 
 
-def handle(
-    node: Node, request: DescribeConfigsRequest, _context: RequestContext
-) -> DescribeConfigsResponse | Promise[DescribeConfigsResponse]:
-    repeats, resources = Repeats(), request.resources
+def handle(node: Node, request: DescribeConfigsRequest, _context: RequestContext) -> Promise[DescribeConfigsResponse]:
+    repeats = Repeats()
 
-    def described(resource: DescribeConfigsResource) -> DescribeConfigsResult:
-        return _resource(node, resource, request, repeats)
+    def described(resource: DescribeConfigsResource) -> Promise[DescribeConfigsResult]:
+        return resolved(_resource(node, resource, request, repeats))
 
-    if len(resources) <= _AT_ONCE:
-        return DescribeConfigsResponse(results=[described(resource) for resource in resources])
-    results = in_turns(node.clock, resources, lambda resource: resolved(described(resource)), at_once=_AT_ONCE)
+    results = in_turns(node.clock, request.resources, described, at_once=_AT_ONCE)
     return results.map(lambda results: DescribeConfigsResponse(results=results))
 
 

@@ -160,9 +160,7 @@ class SocketNetwork:
         bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
         try:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            bound.setsockopt(
-                socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1
-            )  # its connections inherit it, as Kafka's have it
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # connections inherit it; Kafka's have it, too
             if options.receive_buffer_bytes > 0:
                 bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
             if options.send_buffer_bytes > 0:

@@ -30,7 +30,7 @@ DEFINITE = frozenset(
 
 
 def flush(client: Any, timeout_s: float) -> bool:
-    """Returns when everything is answered, or False when nothing more was answered for so long."""
+    """Waits until everything is answered. Returns False if nothing more was answered for so long."""
     left, deadline = len(client), time.monotonic() + timeout_s
     while left:
         now_left = client.flush(min(timeout_s, FLUSH_S))

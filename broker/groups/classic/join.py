@@ -29,9 +29,10 @@ from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupReq
 Joined = Decision[JoinGroupResponse]
 
 _REQUIRES_MEMBER_ID = 4
-_NAMED_AFTER_MAX = 8_000
-"""Letters of a client's name in the id of its member: with it the id fits into a string, whatever the letters are."""
 """Clients before that version cannot join in two steps."""
+_NAMED_AFTER_MAX = 8_000
+"""How many letters of a client's name the id of its member has: so the id fits into a string, whatever letters they
+are."""
 
 
 class ClassicJoin:
