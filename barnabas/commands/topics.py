@@ -131,14 +131,16 @@ def alter(arguments: Arguments) -> int:
 
 def delete(arguments: Arguments) -> int:
     deleted: list[str] = []
-    with connect(arguments) as client:
-        for name in arguments.name:
-            admin.delete_topic(client, name)
-            deleted.append(name)
-            if not arguments.json:
-                print(f"topic {name} deleted")
-    if arguments.json:
-        print_json({"deleted": deleted})
+    try:
+        with connect(arguments) as client:
+            for name in arguments.name:
+                admin.delete_topic(client, name)
+                deleted.append(name)
+                if not arguments.json:
+                    print(f"topic {name} deleted")
+    finally:
+        if arguments.json:  # also when one of them could not be deleted: those before it are gone
+            print_json({"deleted": deleted})
     return 0
 
 

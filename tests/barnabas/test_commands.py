@@ -83,6 +83,13 @@ def test_a_topic_is_created_listed_described_altered_and_deleted(barnabas: Barna
     assert name not in [each["name"] for each in json.loads(barnabas("topics", "list", "--json"))]
 
 
+def test_what_was_deleted_before_a_failure_is_told(env: dict[str, str], topic: str) -> None:
+    done = run("topics", "delete", topic, "missing", "--json", env=env)
+    assert json.loads(done.stdout) == {"deleted": [topic]}
+    assert done.returncode == 1
+    assert b"UNKNOWN_TOPIC_OR_PARTITION" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
