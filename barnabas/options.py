@@ -8,7 +8,9 @@ Rules:
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+from barnabas.protocol.named_tuple import NamedTuple
 
 
 class UsageError(Exception):

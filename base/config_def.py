@@ -9,9 +9,10 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum, IntEnum
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 from barnabas.protocol.errors import InvalidConfig
+from barnabas.protocol.named_tuple import NamedTuple
 
 
 class ConfigType(IntEnum):

@@ -5,11 +5,12 @@ builds it in `broker/system/environment.py`, the simulator in `tests/simulation/
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from barnabas.base.files import Files
 from barnabas.base.network import Network
 from barnabas.base.promise import Promise
+from barnabas.protocol.named_tuple import NamedTuple
 
 T = TypeVar("T")
 

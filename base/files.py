@@ -11,7 +11,9 @@ Rules:
 
 import os
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from barnabas.protocol.named_tuple import NamedTuple
 
 Buffer = bytes | bytearray | memoryview
 

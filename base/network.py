@@ -11,9 +11,10 @@ Rules:
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from barnabas.base.files import Buffer, FileSlice
+from barnabas.protocol.named_tuple import NamedTuple
 
 READ = 1
 WRITE = 2

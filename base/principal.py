@@ -1,6 +1,6 @@
 """The sender of a request, as far as authentication knows it."""
 
-from typing import NamedTuple
+from barnabas.protocol.named_tuple import NamedTuple
 
 
 class Principal(NamedTuple):

@@ -1,6 +1,6 @@
 """The client of a request, as the request's header and connection describe it."""
 
-from typing import NamedTuple
+from barnabas.protocol.named_tuple import NamedTuple
 
 
 class ClientInfo(NamedTuple):

@@ -10,11 +10,12 @@ Rules:
 """
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from barnabas.base.environment import Random
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import FetchRequest, PartitionData
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import Uuid
 
 if TYPE_CHECKING:

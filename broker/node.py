@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from barnabas.base.environment import Environment, Timer
 from barnabas.base.promise import Promise, resolved
@@ -15,6 +15,7 @@ from barnabas.broker.network.listeners import is_loopback
 from barnabas.broker.network.session import Session
 from barnabas.broker.replicas.replica_dirs import ReplicaDirs
 from barnabas.broker.replicas.replica_manager import ReplicaManager, ReplicaSettings
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import uuid_text
 from barnabas.replication.controller.channel import ControllerChannel
 from barnabas.replication.controller.quorum_controller import QuorumController

@@ -11,11 +11,12 @@ Rules:
 """
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.base.environment import Random
 from barnabas.broker.fetch_sessions import EVICTION_MS, NO_SESSION, Key
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.leader import LeaderPartition

@@ -1,9 +1,8 @@
 """What a handler knows about a request besides its message."""
 
-from typing import NamedTuple
-
 from barnabas.broker.client_info import ClientInfo
 from barnabas.broker.network.session import ListenerType, Session
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.replication.controller.channel import ControllerRequestContext
 
 

@@ -9,10 +9,11 @@ Rules:
 
 import struct
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from barnabas.protocol.crc32c import crc32c
 from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import Buffer
 
 HEADER = struct.Struct(">qiibIhiqqqhii")

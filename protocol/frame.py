@@ -7,10 +7,11 @@ not yet know the broker must be able to read it (KIP-511).
 
 from struct import Struct
 from struct import error as StructError
-from typing import Any, NamedTuple
+from typing import Any
 
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.primitives import AS_JAVA_REPLACES, skip_tags
 from barnabas.protocol.schema import Slices, decode, encode_into
 

@@ -9,7 +9,6 @@ Rules:
 import struct
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import NamedTuple
 
 from barnabas.protocol.batch_header import (
     COMPRESSION_MASK,
@@ -21,6 +20,7 @@ from barnabas.protocol.batch_header import (
     header_at,
 )
 from barnabas.protocol.errors import CorruptMessage, MessageTooLarge, ProtocolError
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import Buffer
 
 CONTROL_KEY = struct.Struct(">hh")

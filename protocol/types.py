@@ -1,7 +1,8 @@
 """Small values that every layer names the same way."""
 
 import binascii
-from typing import NamedTuple
+
+from barnabas.protocol.named_tuple import NamedTuple
 
 Buffer = bytes | bytearray | memoryview
 

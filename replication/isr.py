@@ -13,8 +13,9 @@ Rules:
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.replication.metadata.image import PartitionImage
 
 UNKNOWN_OFFSET = -1

@@ -1,7 +1,8 @@
 """Which replica a consumer should read (KIP-392): the leader or, where racks count, one in the consumer's own rack."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+
+from barnabas.protocol.named_tuple import NamedTuple
 
 
 class ReplicaView(NamedTuple):

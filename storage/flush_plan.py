@@ -14,9 +14,9 @@ Rules:
 import errno
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
 from barnabas.base.files import TEMPORARY_SUFFIX, File, Files, write_file
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.storage.segments.file_cache import OUT_OF_DESCRIPTORS
 from barnabas.storage.segments.segment import DELETED_SUFFIX, Segment
 

@@ -14,11 +14,12 @@ Jobs of their own: `flusher` makes it durable, `compaction` and `maintenance` sh
 ends them, `truncation.py` cuts it back.
 """
 
-from typing import NamedTuple, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 from barnabas.base.promise import Promise
 from barnabas.protocol.batch_header import NO_TIMESTAMP, BatchHeader, set_header, set_offsets
 from barnabas.protocol.errors import KafkaStorageError, RecordListTooLarge
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import TopicPartition, Uuid
 from barnabas.storage.compaction.log_compaction import LogCompaction
 from barnabas.storage.flush_plan import FULL_DISK, FlushPlan

@@ -5,7 +5,7 @@ A key with `honoured=False` is checked, stored and shown as Kafka does, and chan
 Deviation: `remote.storage.enable=true` is refused, as by a Kafka without tiered storage.
 """
 
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from barnabas.base.config_def import (
     Config,
@@ -22,6 +22,7 @@ from barnabas.base.config_def import (
     string_list,
 )
 from barnabas.protocol.errors import InvalidConfig
+from barnabas.protocol.named_tuple import NamedTuple
 
 LONG_MAX = 2**63 - 1
 DOUBLE_MAX = 1.7976931348623157e308

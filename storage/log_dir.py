@@ -11,12 +11,13 @@ Rules:
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from barnabas.base.environment import Environment, Timer
 from barnabas.base.files import replace_file
 from barnabas.base.promise import Promise
 from barnabas.protocol.errors import KafkaStorageError
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import TopicPartition, Uuid
 from barnabas.storage.checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,

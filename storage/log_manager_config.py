@@ -3,9 +3,8 @@
 `BrokerConfig` includes these keys, so a broker's configuration is itself a `LogManagerConfig`.
 """
 
-from typing import NamedTuple
-
 from barnabas.base.config_def import Config, UpdateMode, at_least, boolean, double, int32, invalid_value, long
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.storage.log_config import DOUBLE_MAX
 
 _DEDUPE_BYTES_ABOVE = 1 << 20

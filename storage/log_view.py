@@ -1,8 +1,8 @@
 """A log as retention and compaction look at it: its segments and offsets at one moment."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.segments.segment import Segment
 from barnabas.storage.segments.segment_list import SegmentList

@@ -1,7 +1,6 @@
 """Small text files that say whose data this is: `meta.properties`, `partition.metadata`, the mark of a clean stop."""
 
-from typing import NamedTuple
-
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import ZERO_UUID, Uuid, uuid_of_text, uuid_text
 
 META_PROPERTIES = "meta.properties"

@@ -13,7 +13,6 @@ Rules, Kafka's:
 from collections.abc import Iterable, Iterator
 from struct import Struct
 from struct import error as StructError
-from typing import NamedTuple
 
 from barnabas.protocol.batch_header import (
     NO_PRODUCER_EPOCH,
@@ -29,6 +28,7 @@ from barnabas.protocol.errors import (
     OutOfOrderSequence,
     TransactionCoordinatorFenced,
 )
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.records import ControlType, control_type_of, coordinator_epoch_of, iter_records
 from barnabas.storage.segments.transaction_index import AbortedTransaction
 from barnabas.storage.transactions.guards import VerificationGuard

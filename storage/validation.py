@@ -13,7 +13,7 @@ detected.
 """
 
 from struct import error as StructError
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from barnabas.protocol.batch_header import (
     COMPRESSION_MASK,
@@ -39,6 +39,7 @@ from barnabas.protocol.errors import (
     ProtocolError,
     UnsupportedCompressionType,
 )
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.records import has_null_key, iter_records
 from barnabas.storage.log_config import LogConfig
 

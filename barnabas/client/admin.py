@@ -5,7 +5,6 @@ Each function imports the one message it sends: a command pays only for what it 
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import NamedTuple
 
 from barnabas.client.client import Client
 from barnabas.client.cluster import Partition, Topic
@@ -13,6 +12,7 @@ from barnabas.client.connection import Connection
 from barnabas.client.errors import RETRIABLE, check
 from barnabas.options import Failure
 from barnabas.protocol.config_types import ConfigSource, ResourceType
+from barnabas.protocol.named_tuple import NamedTuple
 
 LATEST = -1
 EARLIEST = -2

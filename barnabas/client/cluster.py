@@ -1,11 +1,12 @@
 """A cluster as a client sees it: what Metadata answers, as values."""
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from barnabas.base.network import Address
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.metadata import MetadataResponse
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import TopicPartition, Uuid
 
 

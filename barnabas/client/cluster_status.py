@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
 
 from barnabas.base.network import Address
 from barnabas.client.admin import Resource, describe_configs
@@ -22,6 +21,7 @@ from barnabas.protocol.messages.describe_quorum import (
     DescribeQuorumTopic,
     ReplicaState,
 )
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import TopicPartition
 
 Partitions = Mapping[TopicPartition, Partition]

@@ -13,7 +13,6 @@ Rules:
 import select
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 from barnabas.client.aborted import AbortedTransactions
 from barnabas.client.admin import EARLIEST, Isolation, list_offsets
@@ -23,6 +22,7 @@ from barnabas.client.errors import RETRIABLE, Unreachable, check
 from barnabas.protocol.batch_header import crc_of, iter_batches
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.records import Record, iter_records
 from barnabas.protocol.types import ZERO_UUID
 

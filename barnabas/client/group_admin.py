@@ -7,13 +7,14 @@ Rules:
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from barnabas.base.network import Address
 from barnabas.client.client import Client
 from barnabas.client.connection import Connection
 from barnabas.client.errors import COORDINATOR_MOVED, check
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import TopicPartition
 
 CLASSIC, CONSUMER = "classic", "consumer"

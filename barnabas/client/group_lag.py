@@ -11,7 +11,7 @@ Rules:
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from barnabas.client.admin import EARLIEST, LATEST, Isolation
 from barnabas.client.client import Client
@@ -19,6 +19,7 @@ from barnabas.client.cluster import Topic, partitions_by_leader
 from barnabas.client.group_admin import Group, Member
 from barnabas.client.group_offsets import by_topic, committed_offsets
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import TopicPartition
 
 if TYPE_CHECKING:  # without a lag nothing is fetched

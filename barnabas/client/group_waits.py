@@ -9,7 +9,6 @@ Rules:
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from barnabas.broker.coordinator.key_hash import java_hash
 from barnabas.client.admin import LATEST, Isolation
@@ -18,6 +17,7 @@ from barnabas.client.group_lag import PartitionLag, log_offsets
 from barnabas.client.group_offsets import unstable_offsets
 from barnabas.client.transactions import OpenTransaction, open_transactions, transactional_ids
 from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import TopicPartition
 
 GROUP_OFFSETS_TOPIC = "__consumer_offsets"

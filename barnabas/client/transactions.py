@@ -4,7 +4,6 @@ Each function imports the one message it sends: a command pays only for what it 
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from barnabas.client.client import Client, Coordinated
 from barnabas.client.cluster import partitions_by_leader
@@ -13,6 +12,7 @@ from barnabas.client.errors import COORDINATOR_MOVED, RETRIABLE, check
 from barnabas.client.group_offsets import by_topic
 from barnabas.options import Failure
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import TopicPartition
 
 ONGOING = "Ongoing"

@@ -6,7 +6,6 @@ a voter is a disk, and an empty one has forgotten what the first one promised (K
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from barnabas.base.environment import Report
 from barnabas.base.files import Files, make_durable_dir, replace_file
@@ -15,6 +14,7 @@ from barnabas.cluster.formatting import Formatter, InitialController, NodeFormat
 from barnabas.cluster.layout import INTERNAL_HOST, ClusterLayout
 from barnabas.options import Failure
 from barnabas.protocol.errors import InvalidConfig
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import uuid_text
 from barnabas.storage.metadata_files import META_PROPERTIES
 

@@ -8,13 +8,13 @@ In each dir, in this order:
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from barnabas.base.environment import Random
 from barnabas.base.files import Files, make_durable_dir, replace_file
 from barnabas.base.uuids import random_uuid
 from barnabas.options import Failure
 from barnabas.protocol.batch_builder import build_control_batch
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.stored.metadata_record_serde import encode_record
 from barnabas.protocol.types import Uuid, uuid_of_text, uuid_text
 from barnabas.replication.controller.cluster_control import bootstrap_records

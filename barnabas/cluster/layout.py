@@ -1,11 +1,11 @@
 """Where the brokers of one machine listen, who votes, and what each is configured with. Nothing is touched here."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from barnabas.base.network import Address
 from barnabas.commands.start import first_for_clients, with_advertised_port
 from barnabas.options import Failure, UsageError
+from barnabas.protocol.named_tuple import NamedTuple
 
 INTERNAL_HOST = "127.0.0.1"
 CONTROLLER_LISTENER = "CONTROLLER"

@@ -2,7 +2,6 @@
 
 import gc
 import time
-from typing import NamedTuple
 
 from barnabas.base.environment import Report
 from barnabas.base.files import Lock, make_durable_dir
@@ -28,6 +27,7 @@ from barnabas.cluster.supervision import End
 from barnabas.cluster.supervisor import Supervisor
 from barnabas.commands.start import age_ms, allow_many_files, first_for_clients, properties_of, report_of
 from barnabas.options import Arguments, Failure
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.storage.metadata_files import LOCK_FILE
 
 _ATTEMPTS = 5

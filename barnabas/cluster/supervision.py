@@ -14,7 +14,8 @@ Rules:
 
 from collections.abc import Iterable
 from signal import SIGKILL, SIGTERM
-from typing import NamedTuple
+
+from barnabas.protocol.named_tuple import NamedTuple
 
 FIRST_DELAY_MS = 500
 LONGEST_DELAY_MS = 30_000

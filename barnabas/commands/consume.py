@@ -7,7 +7,7 @@ of a group it goes on where the group is, and --from holds only where the group 
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from barnabas.client.admin import EARLIEST, LATEST, Isolation, list_offsets, require_partitions
 from barnabas.client.client import Client
@@ -18,6 +18,7 @@ from barnabas.commands.times import parse_timestamp
 from barnabas.options import Arguments, Command, Option, UsageError, positive_number, whole_number
 from barnabas.output import Formatter, record_format, record_json, say
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from barnabas.client.group_member import GroupMember

@@ -10,7 +10,7 @@ Rules:
 
 import time
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from barnabas.client.admin import EARLIEST, LATEST, require_partitions
 from barnabas.client.client import Client
@@ -25,6 +25,7 @@ from barnabas.commands.times import parse_duration, parse_timestamp
 from barnabas.options import Arguments, Failure, Option, UsageError, nearest, whole_number
 from barnabas.output import plural, print_json, print_table, say
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import TopicPartition
 
 Offsets = Mapping[TopicPartition, int]

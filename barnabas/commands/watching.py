@@ -3,11 +3,12 @@
 import sys
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from barnabas.client.errors import Unreachable
 from barnabas.options import Arguments, Option
 from barnabas.output import iso_time, plural, print_json, say
+from barnabas.protocol.named_tuple import NamedTuple
 
 T = TypeVar("T")
 _HOME, _ERASE_LINE, _ERASE_BELOW, _ERASE_ALL = "\x1b[H", "\x1b[K", "\x1b[J", "\x1b[2J"

@@ -1,9 +1,9 @@
 """What the records of a run hold. Key and value both say whose it is, so that no change to one of them hides it."""
 
 import struct
-from typing import NamedTuple
 from zlib import crc32
 
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.verification.events import FOREIGN, PRODUCERS_MAX, SEQUENCES_MAX
 
 _HEAD = struct.Struct(">8sIQ")  # the run, the producer, the sequence; a checksum of everything follows at the end

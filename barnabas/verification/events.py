@@ -5,7 +5,8 @@ What happens over a time has two events, one for its beginning and one for its e
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from barnabas.protocol.named_tuple import NamedTuple
 
 FOREIGN = -1
 """The producer of a record that is not of this run; its sequence is a checksum of what it holds."""

@@ -1,7 +1,8 @@
 """What can be wrong in a history, and what was found to be."""
 
 from enum import Enum
-from typing import NamedTuple
+
+from barnabas.protocol.named_tuple import NamedTuple
 
 EXAMPLES_MAX = 100
 """How many findings of a kind are kept; the others are counted."""

@@ -1,8 +1,9 @@
 """Judges a history: events in, a verdict out. It keeps a few integers for each record and none of the events."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.verification import events
 from barnabas.verification.checks.commits import Commits
 from barnabas.verification.checks.endings import stuck_reads

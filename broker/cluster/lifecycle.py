@@ -13,13 +13,13 @@ Rules:
 """
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from barnabas.base.environment import Clock, Report, Timer
 from barnabas.base.promise import Promise, resolved
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import Uuid
 from barnabas.replication.controller.channel import ControllerChannel, own_context
 from barnabas.replication.metadata.image import MetadataImage

@@ -21,14 +21,13 @@ An address that only the broker's own machine knows, such as localhost, says not
 `counts` says how often each rule decided.
 """
 
-from typing import NamedTuple
-
 from barnabas.base.environment import Environment
 from barnabas.broker.cluster.inter_broker import address_of, is_known_here
 from barnabas.broker.cluster.link_rules import Crowd, FalseAlarms, LinkCounts
 from barnabas.broker.cluster.probe import Outcome, Probe
 from barnabas.broker.network.session import Session
 from barnabas.protocol.messages.broker_registration import BrokerRegistrationRequest
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.replication.controller.quorum_controller import NOT_ACTIVE, QuorumController
 from barnabas.replication.metadata.image import BrokerImage
 

@@ -15,13 +15,13 @@ Rules:
 
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from typing import NamedTuple
 
 from barnabas.base.environment import Environment, Timer
 from barnabas.base.network import READ, WRITE, Address, Transport
 from barnabas.broker.cluster.inter_broker import WATCHER, address_of, is_known_here
 from barnabas.broker.cluster.probe import Outcome, Probe, ask_for_a_sign
 from barnabas.broker.network.session import Session
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.replication.metadata.image import MetadataImage
 
 DOUBTED_MS = 250

@@ -10,7 +10,7 @@
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from barnabas.base.config_def import ConfigKey, invalid_value, parse_value, unknown_key
 from barnabas.base.network import Address
@@ -20,6 +20,7 @@ from barnabas.broker.config.log_keys import LogKeys
 from barnabas.broker.config.server_keys import ServerKeys
 from barnabas.broker.network.listeners import Listener, check_advertised, parse_listeners, parse_protocol_map
 from barnabas.protocol.errors import InvalidConfig
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.storage.log_config import LogConfig
 
 _ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}

@@ -10,11 +10,11 @@
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
 
 from barnabas.base.config_def import ConfigKey, ConfigType, text_of
 from barnabas.broker.config.broker_config import BrokerConfig, BrokerProperties, resolve_aliases
 from barnabas.protocol.config_types import ConfigSource
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.storage.log_config import LogConfig
 
 

@@ -7,12 +7,12 @@
 
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
 
 from barnabas.base.environment import Clock, Timer
 from barnabas.base.promise import Promise
 from barnabas.broker.coordinator.definition import CoordinatorPartition
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.named_tuple import NamedTuple
 
 
 class _Waiting(NamedTuple):

@@ -6,10 +6,11 @@ answer leaves. If the append is refused, `on_committed` gets the reason, and not
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from barnabas.base.promise import Promise
 from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.named_tuple import NamedTuple
 
 R = TypeVar("R")
 

@@ -1,11 +1,12 @@
 """What makes one coordinator differ from another: its topic, the hash of its keys, its records, its state machine."""
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from barnabas.base.promise import Promise
 from barnabas.broker.coordinator.decision import Decision, TransactionalProducer
 from barnabas.protocol.compression import CompressionType
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import TopicPartition
 from barnabas.storage.transactions.guards import VerificationGuard
 from barnabas.storage.transactions.marker import TransactionMarker

@@ -11,7 +11,7 @@ Rules:
 """
 
 from collections.abc import Callable, Hashable, Iterator
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from barnabas.base.environment import Clock, Report
 from barnabas.base.promise import Promise, failed
@@ -35,6 +35,7 @@ from barnabas.protocol.errors import (
     NotCoordinator,
     ProtocolError,
 )
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import TopicPartition
 from barnabas.storage.transactions.guards import VerificationGuard
 from barnabas.storage.transactions.marker import TransactionMarker

@@ -5,13 +5,14 @@ and for thousands of partitions in one turn: the requests leave at the end of th
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from barnabas.base.environment import Environment
 from barnabas.base.network import Address
 from barnabas.broker.cluster.inter_broker import address_of
 from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.network.buffers import Buffers
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import TopicPartition
 from barnabas.replication.metadata.image import MetadataImage
 

@@ -1,7 +1,7 @@
 """What the parts of a group shard share."""
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from barnabas.base.environment import Random, Report
 from barnabas.base.uuids import random_uuid
@@ -9,6 +9,7 @@ from barnabas.broker.client_info import ClientInfo as ClientInfo
 from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.coordinator.definition import Timers
 from barnabas.broker.groups.group import Group
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import uuid_text
 from barnabas.replication.metadata.image import MetadataImage
 

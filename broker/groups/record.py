@@ -1,7 +1,6 @@
 """A record of `__consumer_offsets`."""
 
-from typing import NamedTuple
-
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.stored.group_record_serde import GroupKey, GroupValue
 
 

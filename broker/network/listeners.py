@@ -9,10 +9,10 @@
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from barnabas.base.config_def import invalid_value
 from barnabas.protocol.errors import InvalidConfig
+from barnabas.protocol.named_tuple import NamedTuple
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SERVED_PROTOCOLS = ("PLAINTEXT",)

@@ -15,7 +15,7 @@ Rules:
 from collections import deque
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from barnabas.base.environment import Environment, Timer
 from barnabas.base.network import READ, WRITE, Address, Transport
@@ -27,6 +27,7 @@ from barnabas.broker.network.send_queue import SendQueue
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.frame import decode_response, encode_request
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.named_tuple import NamedTuple
 
 T = TypeVar("T")
 

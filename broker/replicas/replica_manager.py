@@ -13,13 +13,14 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.base.environment import Environment
 from barnabas.broker.replicas.cluster_view import ClusterView
 from barnabas.broker.replicas.replica_dirs import ReplicaDirs
 from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.errors import KafkaError, KafkaStorageError, NotLeaderOrFollower, UnknownTopicOrPartition
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import TopicPartition
 from barnabas.replication.metadata.image import (
     CLUSTER_METADATA_TOPIC,

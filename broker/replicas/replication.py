@@ -6,7 +6,6 @@
 """
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from barnabas.base.environment import Clock, Timer
 from barnabas.broker.fetchers.fetchers import Fetchers, leader_at
@@ -14,6 +13,7 @@ from barnabas.broker.replicas.follower import FollowerPartition
 from barnabas.broker.replicas.isr_changes import IsrChanges
 from barnabas.broker.replicas.leader import LeaderPartition
 from barnabas.broker.replicas.partition import Partition
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import TopicPartition
 from barnabas.replication.isr import IsrChange
 from barnabas.replication.metadata.image import MetadataImage

@@ -3,7 +3,6 @@
 import os
 import time
 from functools import partial
-from typing import NamedTuple
 
 from barnabas.base.environment import Environment, Report, report_bug
 from barnabas.broker.system.compaction_process import CompactionProcess
@@ -13,6 +12,7 @@ from barnabas.broker.system.entropy import Entropy
 from barnabas.broker.system.loop import Loop, Time
 from barnabas.broker.system.sockets import SocketNetwork
 from barnabas.broker.system.workers import ThreadWorkers
+from barnabas.protocol.named_tuple import NamedTuple
 
 
 class System(NamedTuple):

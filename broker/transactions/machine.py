@@ -11,7 +11,7 @@ Rules:
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from barnabas.base.environment import Report
 from barnabas.base.promise import Promise
@@ -22,6 +22,7 @@ from barnabas.broker.transactions.marking import TransactionMarkers
 from barnabas.broker.transactions.rules import Coordination
 from barnabas.broker.transactions.transaction import ProducerIdAndEpoch, State, Transaction
 from barnabas.protocol.errors import ConcurrentTransactions, ErrorCode, KafkaError, TransactionalIdNotFound
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import TopicPartition
 
 _RETRY_MS = 500

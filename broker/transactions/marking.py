@@ -1,8 +1,9 @@
 """What the coordinator hands over when a transaction is decided: the markers that have to be written."""
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from barnabas.base.promise import Promise
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import TopicPartition
 
 

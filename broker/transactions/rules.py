@@ -12,7 +12,6 @@ The order of checks is Kafka's:
 """
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from barnabas.broker.transactions.transaction import (
     EPOCH_BUMP_SINCE,
@@ -31,6 +30,7 @@ from barnabas.protocol.errors import (
     InvalidTxnState,
     ProducerFenced,
 )
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import TopicPartition
 
 

@@ -11,9 +11,9 @@ Epochs, which fence producers (KIP-360, KIP-890):
 
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import NamedTuple
 
 from barnabas.protocol.batch_header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import TopicPartition
 
 MAX_EPOCH = 2**15 - 1

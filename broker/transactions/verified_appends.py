@@ -11,7 +11,7 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from barnabas.base.environment import Clock
 from barnabas.base.promise import Promise
@@ -19,6 +19,7 @@ from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.replicas.leader import LeaderPartition
 from barnabas.broker.transactions.verification import ClientVersion, Refusals, TransactionVerifier
 from barnabas.protocol.errors import ErrorCode, KafkaError, NotEnoughReplicas
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.storage.transactions.guards import VerificationGuard
 
 _COORDINATOR_IS_AWAY = frozenset(

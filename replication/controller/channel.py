@@ -5,10 +5,11 @@ has published it to its own broker. A request that is refused as a whole fails w
 in the response; NOT_CONTROLLER means that the request should go to another node.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from barnabas.base.principal import ANONYMOUS, Principal
 from barnabas.base.promise import Promise
+from barnabas.protocol.named_tuple import NamedTuple
 
 
 class ControllerRequestContext(NamedTuple):

@@ -17,13 +17,14 @@ have no configuration here and are refused.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from barnabas.base.config_def import ConfigKey, ConfigType, UpdateMode, text_of
 from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.errors import ErrorCode, InvalidConfig, KafkaError
 from barnabas.protocol.messages import alter_configs as legacy
 from barnabas.protocol.messages import incremental_alter_configs as incremental
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
 from barnabas.protocol.stored.metadata_records import ConfigRecord
 from barnabas.replication.controller.decision import Decision, refused

@@ -1,9 +1,10 @@
 """A decision: records to append, all of them or none, and the response to send once they are committed."""
 
 from collections.abc import Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
 
 R = TypeVar("R")

@@ -8,10 +8,11 @@ Rules:
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from barnabas.base.environment import Random
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.named_tuple import NamedTuple
 
 T = TypeVar("T")
 

@@ -14,12 +14,13 @@ A node that is not a voter has one as well: it follows the log, and is never act
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from barnabas.base.environment import Environment, Timer
 from barnabas.base.promise import Promise, failed
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
 from barnabas.replication.controller.channel import ControllerRequestContext
 from barnabas.replication.controller.cluster_control import first_records

@@ -1,9 +1,10 @@
 """What decisions depend on besides the request and the image."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from barnabas.base.environment import Random
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.replication.controller.broker_sessions import BrokerSessions
 from barnabas.replication.controller.channel import ControllerRequestContext
 

@@ -7,10 +7,9 @@ Rules:
   closes the old session, unless the leader has said that there is none.
 """
 
-from typing import NamedTuple
-
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import Uuid
 
 NO_SESSION = 0

@@ -10,8 +10,9 @@ Rules:
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.stored.metadata_records import PartitionRecord, RegisterBrokerRecord, RegisterControllerRecord
 from barnabas.protocol.types import Uuid
 from barnabas.replication.metadata.persistent_map import PersistentMap

@@ -10,9 +10,9 @@ Rules:
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 from barnabas.protocol.batch_header import BatchHeader
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
 from barnabas.replication.metadata.batches import BatchReplay, HeldBack
 from barnabas.replication.metadata.image import ImageChanges, MetadataImage, changes_between

@@ -6,13 +6,13 @@ name was whole once. If it no longer is, the snapshot before it and the log from
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from barnabas.base.environment import Report
 from barnabas.base.files import Files, write_file
 from barnabas.protocol.batch_builder import build_control_batch
 from barnabas.protocol.batch_header import BatchHeader
 from barnabas.protocol.errors import CorruptMessage, ProtocolError
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.records import ControlType, control_type_of
 from barnabas.protocol.schema import decode
 from barnabas.protocol.stored.control_records import SnapshotHeaderRecord

@@ -4,10 +4,11 @@ The two latest snapshots are kept, and the log from the older one on: a bad sect
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from barnabas.base.environment import Environment, Timer
 from barnabas.base.promise import Promise
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.replication.metadata.batches import QuorumVoter
 from barnabas.replication.metadata.image import MetadataImage
 from barnabas.replication.metadata.loader import MetadataLoader

@@ -8,8 +8,9 @@ Rules for the shell that carries them out:
 What is done with and for other nodes is in `exchange/effects.py`: a sole voter need not import it.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.stored.quorum_state import QuorumStateData
 from barnabas.replication.quorum.log_view import Batch, LogSync
 

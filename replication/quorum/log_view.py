@@ -8,7 +8,8 @@ Rules:
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from barnabas.protocol.named_tuple import NamedTuple
 
 
 class OffsetAndEpoch(NamedTuple):

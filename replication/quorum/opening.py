@@ -9,11 +9,11 @@ Rules:
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from barnabas.base.environment import Environment
 from barnabas.base.files import Files
 from barnabas.protocol.errors import KafkaStorageError
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.stored.control_records import KRaftVersionRecord, VotersRecord
 from barnabas.protocol.stored.quorum_state import QuorumStateData
 from barnabas.replication.metadata.image import MetadataImage

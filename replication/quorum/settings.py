@@ -1,7 +1,6 @@
 """The identity of a node of the quorum, and its timeouts. The names and the defaults are Kafka's."""
 
-from typing import NamedTuple
-
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.replication.quorum.voters import Address, ReplicaKey, VoterNode
 
 

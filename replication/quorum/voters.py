@@ -8,8 +8,8 @@ Rules (KIP-853):
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.stored.control_records import (
     Endpoint,
     KRaftVersionFeature,

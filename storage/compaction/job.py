@@ -1,7 +1,6 @@
 """The job of a compaction and its results: plain values that travel to another process and back."""
 
-from typing import NamedTuple
-
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.storage.segments.transaction_index import AbortedTransaction
 
 

@@ -15,10 +15,9 @@ Rules of recovery, Kafka's unless said otherwise:
   transactions of the segments that are walked over are found again, and their index files written.
 """
 
-from typing import NamedTuple
-
 from barnabas.base.files import write_file
 from barnabas.protocol.batch_header import crc_of
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import TopicPartition
 from barnabas.storage.checkpoints import CorruptCheckpoint
 from barnabas.storage.leader_epochs import LEADER_EPOCH_CHECKPOINT, LeaderEpochs

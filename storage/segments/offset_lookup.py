@@ -4,10 +4,9 @@ The time index leads to the first batch that may hold the timestamp; only that b
 be opened, or takes too much time or memory, the answer is the whole batch: a reader that starts there misses nothing.
 """
 
-from typing import NamedTuple
-
 from barnabas.protocol.batch_header import BatchHeader
 from barnabas.protocol.errors import CorruptMessage, MessageTooLarge, ProtocolError
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.records import iter_records
 from barnabas.storage.segments.batches import iter_headers
 from barnabas.storage.segments.segment import Segment

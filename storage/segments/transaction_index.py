@@ -8,8 +8,8 @@ is sealed, like the other indexes; after a crash they are found again in every s
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 from struct import Struct
-from typing import NamedTuple
 
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.storage.segments.segment import TXN_INDEX_SUFFIX, Segment, file_name
 
 _ROW = Struct(">hqqqq")

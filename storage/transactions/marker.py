@@ -1,8 +1,7 @@
 """The marker that ends a transaction on a partition, before it is a batch."""
 
-from typing import NamedTuple
-
 from barnabas.protocol.batch_builder import build_end_transaction_marker
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.records import ControlType
 
 _EPOCH_FOR_EACH_TRANSACTION = 2

@@ -1,11 +1,11 @@
 """Asks the controller to move replicas and leaders, and what is under way."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from barnabas.client.client import Client
 from barnabas.client.errors import check
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import TopicPartition
 
 Assignments = Mapping[TopicPartition, Sequence[int]]

@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
 from barnabas.client.client import Client, backoffs
 from barnabas.client.cluster import partitions_of
@@ -14,6 +13,7 @@ from barnabas.client.replicas.throttles import clear_throttles, set_throttles
 from barnabas.commands.cluster.partitions import check_refusals, named, registered_brokers
 from barnabas.options import Failure, Option, positive_number
 from barnabas.output import plural, say
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import TopicPartition
 
 THROTTLE = Option("--throttle", "copy at most so much to and from each broker", "BYTES/S", positive_number)

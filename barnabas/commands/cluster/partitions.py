@@ -1,7 +1,6 @@
 """Which partitions and brokers a command line names, and where their replicas are."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from barnabas.client.client import Client
 from barnabas.client.cluster import Partition, partitions_of
@@ -11,6 +10,7 @@ from barnabas.commands.hints import hint_for
 from barnabas.options import Failure, UsageError
 from barnabas.output import plural
 from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import TopicPartition
 
 _NAMED_MAX = 10

@@ -1,8 +1,8 @@
 """What a consumer reads of a partition goes on, one offset after the other, from where it was assigned."""
 
 from array import array
-from typing import NamedTuple
 
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.verification.events import Assigned, Polled
 from barnabas.verification.findings import Finding, Findings, Kind
 from barnabas.verification.ledger import Ledger

@@ -6,8 +6,8 @@ both is right; but not a part of it.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.verification.checks.reads import finding_about
 from barnabas.verification.events import Polled
 from barnabas.verification.findings import Finding, Kind

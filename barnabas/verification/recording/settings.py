@@ -1,8 +1,9 @@
 """What a run does, and how its clients reach the cluster."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from barnabas.options import Failure
+from barnabas.protocol.named_tuple import NamedTuple
 
 
 class CannotVerify(Failure):

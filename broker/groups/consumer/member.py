@@ -6,9 +6,9 @@ that a commit under an older member epoch is still good for a partition that the
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import NamedTuple
 
 from barnabas.broker.groups.assignors import Partitions
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.stored.group_records import (
     ClassicMemberMetadata,
     ClassicProtocol,

@@ -3,9 +3,8 @@
 The counts follow the members one by one, so that neither a heartbeat nor a join looks at the whole group.
 """
 
-from typing import NamedTuple
-
 from barnabas.broker.groups.consumer.member import ConsumerMember
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import Uuid
 from barnabas.replication.metadata.image import MetadataImage
 

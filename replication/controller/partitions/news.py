@@ -3,9 +3,10 @@ that have failed."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from barnabas.protocol.api_keys import ApiKey
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
 from barnabas.protocol.stored.metadata_records import (
     BrokerRegistrationChangeRecord,

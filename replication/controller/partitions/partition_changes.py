@@ -19,8 +19,8 @@ Rules:
 
 from collections.abc import Mapping
 from enum import Enum, auto
-from typing import NamedTuple
 
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.stored.metadata_records import PartitionChangeRecord
 from barnabas.protocol.types import Uuid
 from barnabas.replication.controller.partitions.directories import default_directory, directory_of, is_online

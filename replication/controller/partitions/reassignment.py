@@ -12,8 +12,8 @@ Rules:
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.replication.metadata.image import PartitionImage
 
 

@@ -1,7 +1,6 @@
 """How the log of a follower, as its fetch describes it, compares with the leader's."""
 
-from typing import NamedTuple
-
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.replication.quorum.log_view import BOOTSTRAP_SNAPSHOT, LogView, OffsetAndEpoch
 
 

@@ -1,7 +1,8 @@
 """What the quorum wants done with and for other nodes. The rules are those of `quorum/effects.py`."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.replication.quorum.log_view import OffsetAndEpoch
 from barnabas.replication.quorum.voters import Address
 

@@ -10,11 +10,12 @@ Rules:
   are in step lose a silent leader in step, too, and would stand against each other.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.replication.quorum.elections import is_of_this_cluster
 from barnabas.replication.quorum.exchange.comparison import Valid, compare
 from barnabas.replication.quorum.exchange.effects import ReadLog, ReadSnapshot, Respond
