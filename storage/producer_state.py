@@ -6,7 +6,8 @@ Rules, Kafka's:
 - Within an epoch sequences follow one another without a gap, 2**31 - 1 is followed by 0; a new epoch begins at 0.
 - A producer nobody remembers (its records are deleted, its id expired) may begin with any sequence.
 - An epoch below the last seen one is fenced. The broker's own records carry no sequences: only epochs are checked.
-- The state is rebuilt from the latest `.snapshot` and the batches after it. A snapshot holds one batch per producer.
+- The state is rebuilt from the latest `.snapshot` and the batches after it. Kafka's snapshots have a row for the last
+  batch of each producer. Ours have one for each batch that is kept, the latest last, which is the one that Kafka takes.
 - A transaction is ongoing until its marker is appended, and unstable until that marker is below the high watermark.
 """
 
@@ -290,15 +291,11 @@ class ProducerState:
     # ---- snapshots
 
     def to_bytes(self) -> bytes:
-        data = bytearray(_SNAPSHOT_HEADER.pack(_SNAPSHOT_VERSION, 0, len(self.by_id)))
-        for producer_id, entry in self.by_id.items():
-            batch = entry.batches[-1] if entry.batches else BatchMetadata(NO_SEQUENCE, -1, 0, NO_TIMESTAMP)
-            data += _SNAPSHOT_ENTRY.pack(
-                producer_id, entry.producer_epoch, batch.last_sequence, batch.last_offset, batch.offset_delta,
-                entry.last_timestamp, entry.coordinator_epoch, entry.current_txn_first_offset,
-            )  # fmt: skip
+        rows = [row for producer_id, entry in self.by_id.items() for row in _rows_of(producer_id, entry)]
+        data = bytearray(_SNAPSHOT_HEADER.size) + b"".join(rows)
+        _SNAPSHOT_HEADER.pack_into(data, 0, _SNAPSHOT_VERSION, 0, len(rows))
         crc = crc32c(memoryview(data)[_SNAPSHOT_CRC_FROM:])
-        _SNAPSHOT_HEADER.pack_into(data, 0, _SNAPSHOT_VERSION, crc, len(self.by_id))
+        _SNAPSHOT_HEADER.pack_into(data, 0, _SNAPSHOT_VERSION, crc, len(rows))
         return bytes(data)
 
     def load(self, offset: int, entries: Iterable[tuple[int, ProducerEntry]], now_ms: int, expiration_ms: int) -> None:
@@ -321,7 +318,28 @@ def read_snapshot(data: bytes) -> list[tuple[int, ProducerEntry]]:
         raise CorruptSnapshot(f"{len(data)} bytes do not hold the entries they announce") from None
     if len(rows) != count:
         raise CorruptSnapshot(f"{len(rows)} entries instead of {count}")
-    return [_entry_of_row(*row) for row in rows]
+    entries: dict[int, ProducerEntry] = {}
+    for row in rows:
+        producer_id, entry = _entry_of_row(*row)
+        before = entries.get(producer_id)
+        if before is not None and before.producer_epoch == entry.producer_epoch:
+            entry.batches = (*before.batches, *entry.batches)[-BATCHES_RETAINED:]
+        entries[producer_id] = entry
+    return list(entries.items())
+
+
+def _rows_of(producer_id: int, entry: ProducerEntry) -> Iterator[bytes]:
+    """Yields a row for each batch. No row is later than the last one, so that the others do not outlive it in Kafka."""
+    for batch in entry.batches[:-1]:
+        yield _SNAPSHOT_ENTRY.pack(
+            producer_id, entry.producer_epoch, batch.last_sequence, batch.last_offset, batch.offset_delta,
+            min(batch.timestamp, entry.last_timestamp), entry.coordinator_epoch, NO_TRANSACTION,
+        )  # fmt: skip
+    last = entry.batches[-1] if entry.batches else BatchMetadata(NO_SEQUENCE, -1, 0, NO_TIMESTAMP)
+    yield _SNAPSHOT_ENTRY.pack(
+        producer_id, entry.producer_epoch, last.last_sequence, last.last_offset, last.offset_delta,
+        entry.last_timestamp, entry.coordinator_epoch, entry.current_txn_first_offset,
+    )  # fmt: skip
 
 
 def _entry_of_row(

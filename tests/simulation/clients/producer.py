@@ -51,15 +51,13 @@ LOST_STATE = frozenset(
 
 
 class Batch:
-    __slots__ = ("attempts", "base_sequence", "clean_stops", "is_in_flight", "numbers")
+    __slots__ = ("attempts", "base_sequence", "is_in_flight", "numbers")
 
-    def __init__(self, numbers: list[int], base_sequence: int, clean_stops: int) -> None:
+    def __init__(self, numbers: list[int], base_sequence: int) -> None:
         self.numbers = numbers
         self.base_sequence = base_sequence
         self.is_in_flight = False
         self.attempts = 0
-        self.clean_stops = clean_stops
-        """How many there had been when it came into being."""
 
 
 class IdempotentProducer(SimulatedClient):
@@ -117,7 +115,7 @@ class IdempotentProducer(SimulatedClient):
         count = self.random.randint(1, 3)
         numbers = list(range(self._produced, self._produced + count))
         self._produced += count
-        self._batches.append(Batch(numbers, self._next_sequence, self.oracle.clean_stops))
+        self._batches.append(Batch(numbers, self._next_sequence))
         self._next_sequence += count
         self._send_what_may_be_sent()
 
@@ -178,7 +176,7 @@ class IdempotentProducer(SimulatedClient):
                 self.oracle.acknowledged(self.name, self.target, batch.numbers, answer.base_offset, sent)
             self._is_done_with(batch)
         elif code in LOST_STATE and batch is self._batches[0]:
-            if batch.clean_stops < self.oracle.clean_stops or self.acks != -1:
+            if self.acks != -1:
                 pending = (number for each in self._batches for number in each.numbers)
                 self.oracle.doubted(self.name, self.target, pending)
             else:

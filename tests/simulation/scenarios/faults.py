@@ -120,7 +120,6 @@ class Faults:
 
     def stop(self, random: Random) -> None:
         def stopped() -> None:
-            self.target.oracle.was_stopped()
             self.later(random.choice((0, 500, 5_000)), random, self.start)
 
         if self.target.broker.is_ready:

@@ -49,7 +49,6 @@ class Oracle:
         self.partitions = {partition: PartitionModel() for partition in partitions}
         self.flushed_topics = flushed_topics
         self.power_cuts = 0
-        self.clean_stops = 0
         self.acknowledged_records = 0
         self.committed: dict[tuple[str, TopicPartition], int] = {}
         self.covered: dict[tuple[str, TopicPartition], int] = {}
@@ -86,11 +85,6 @@ class Oracle:
         self.acknowledged_records += len(numbers)
         for index, number in enumerate(numbers):
             model.acknowledged[producer, number] = base_offset + index if base_offset >= 0 else -1
-
-    def was_stopped(self) -> None:
-        """The next start finds the last batch of each producer and none before it: Kafka's snapshots hold no more. A
-        producer whose older batches were stored and not answered is refused, and sends what follows twice."""
-        self.clean_stops += 1
 
     def doubted(self, producer: str, partition: TopicPartition, numbers: Iterable[int]) -> None:
         self.partitions[partition].doubtful.update((producer, number) for number in numbers)

@@ -6,7 +6,7 @@ A fault chooses whom it hits when it happens, unless its plan says so; in half o
 from collections.abc import Callable, Sequence
 from random import Random
 
-from barnabas.broker.server import NotRegistered, StopFailed
+from barnabas.broker.server import NotRegistered
 from barnabas.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
 from barnabas.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsResponse
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
@@ -120,8 +120,6 @@ class ClusterFaults:
     def _failed(self, broker: SimulatedBroker, error: Exception) -> None:
         has_cause = isinstance(error, NotRegistered) or storage.may_end_brokers(self.happened)
         assert has_cause, f"{broker.machine.name} ended: {error!r}"
-        if isinstance(error, StopFailed):
-            self.claims.was_stopped(broker.node_id)
         random = self.world.random(f"{broker.machine.name} life {broker.machine.lives}", "restart")
         self.start_later(broker, random)
 
@@ -182,7 +180,6 @@ class ClusterFaults:
             return
 
         def stopped() -> None:
-            self.claims.was_stopped(broker.node_id)
             self.start_later(broker, random)
 
         broker.stop(stopped)
@@ -195,7 +192,6 @@ class ClusterFaults:
         broker, *others = brokers
 
         def stopped() -> None:
-            self.claims.was_stopped(broker.node_id)
             self.start_later(broker, random)
             go_on()
 

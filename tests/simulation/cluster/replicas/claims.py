@@ -153,12 +153,6 @@ class Claims:
             if partition.topic not in self._flushed:
                 self._lost(partition, broker_id)
 
-    def was_stopped(self, broker_id: int) -> None:
-        """The broker forgets all batches of a producer but the last: see `Oracle.was_stopped`."""
-        for partition, oracle in self.by_partition.items():
-            if partition in self._known and broker_id in self._known[partition].replicas:
-                oracle.was_stopped()
-
     def disk_was_wiped(self, broker_id: int) -> None:
         for partition in self.holders:
             self._lost(partition, broker_id)

@@ -25,7 +25,6 @@ class ReplicaWatcher:
         self.histories: dict[tuple[Uuid, TopicPartition], History] = {}
         self._brokers: dict[object, int] = {}
         """By the loop of each process, which is the clock of its logs."""
-        self._opened: set[tuple[object, TopicPartition]] = set()
         self._looked_at: dict[tuple[object, TopicPartition], int] = {}
 
     def watch(self, broker: SimulatedBroker) -> None:
@@ -68,16 +67,6 @@ class ReplicaWatcher:
         if (found := self._of(partition.log)) is not None:
             broker_id, history = found
             history.opened(broker_id, partition.log)
-            self._read_snapshot(partition.log)
-
-    def _read_snapshot(self, log: Log) -> None:
-        """A process that finds several segments knows from a snapshot what producers have sent before the last one:
-        the last batch of each."""
-        key = (log.log_dir.clock, log.topic_partition)
-        if key not in self._opened:
-            self._opened.add(key)
-            if len(log.segments) > 1:
-                self.claims.by_partition[log.topic_partition].was_stopped()
 
     def elected(self, partition: LeaderPartition) -> None:
         if (found := self._of(partition.log)) is not None and not found[1].is_void:
@@ -103,8 +92,6 @@ class ReplicaWatcher:
         producers_are_cut_with_the_log(log)
         key = (log.log_dir.clock, log.topic_partition)
         self._looked_at[key] = min(self._looked_at.get(key, 0), log.log_end_offset)
-        if (oracle := self.claims.by_partition.get(log.topic_partition)) is not None:
-            oracle.was_stopped()  # what is known of producers is read again, from a snapshot that has less
 
     def committed(self, log: Log) -> None:
         found = self._of(log)
