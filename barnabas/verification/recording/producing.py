@@ -2,6 +2,7 @@
 
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -123,6 +124,13 @@ class Sends:
             self._tape.record(ClientError(now_ms(), f"producer-{self.number}", error.name()))
 
 
+def drop(client: Any) -> None:
+    """Leaves a client as if its process had died: what it has not sent is never sent."""
+    client.purge()
+    with suppress(KafkaException):  # one that has failed for good may say so again
+        client.flush(PURGED_S)
+
+
 class ProducerWorker:
     def __init__(self, sends: Sends, timeout_s: float) -> None:
         self._sends = sends
@@ -139,8 +147,7 @@ class ProducerWorker:
                 sends.close()
             except KafkaException as error:  # it has failed for good, and the next one goes on
                 sends.note_error(error.args[0])
-            client.purge()
-            client.flush(PURGED_S)
+            drop(client)
 
     def _send_all(self, client: Any, content: Content, is_over: threading.Event, started_at: float) -> None:
         sends = self._sends

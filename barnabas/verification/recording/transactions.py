@@ -3,14 +3,13 @@ aborts some, and now and then dies with one open; its successor has the same tra
 
 import threading
 import time
-from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
 from barnabas.verification.content import Content
 from barnabas.verification.events import ClientError, TransactionBegun, TransactionEnded, TransactionEnding
-from barnabas.verification.recording.producing import Sends, flush
+from barnabas.verification.recording.producing import Sends, drop, flush
 from barnabas.verification.recording.tape import Tape, now_ms
 
 RECORDS_MAX = 20
@@ -43,9 +42,9 @@ class TransactionalWorker:
             client = self._successor()
             while not is_over.is_set():
                 if not self._run_transaction(client, content, is_over, started_at):
-                    self._drop(client)
+                    drop(client)
                     client = self._successor()
-            self._drop(client)
+            drop(client)
         except Stuck:
             pass
         self._sends.close()
@@ -64,16 +63,10 @@ class TransactionalWorker:
                 return client
             except KafkaException as error:
                 self._note(error)
-                self._drop(client)
+                drop(client)
                 if time.monotonic() > deadline:
                     raise Stuck from None
                 time.sleep(TRY_AGAIN_S)
-
-    def _drop(self, client: Any) -> None:
-        """Leaves a client as if its process had died: what it has not sent is never sent, whatever is open stays so."""
-        client.purge()
-        with suppress(KafkaException):  # one that has failed for good says so again
-            client.flush(CALL_S_MAX)
 
     def _run_transaction(self, client: Any, content: Content, is_over: threading.Event, started_at: float) -> bool:
         """Returns whether the client can begin another one."""

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from barnabas.verification import events
 from barnabas.verification.content import Content
-from barnabas.verification.recording.producing import PURGED_S, ProducerWorker, Sends
+from barnabas.verification.recording.producing import ProducerWorker, Sends, drop
 from barnabas.verification.recording.reading import Reading
 from barnabas.verification.recording.settings import Load, Sending, Settings, TopicChoice
 from barnabas.verification.recording.tape import now_ms
@@ -74,8 +74,7 @@ class Librdkafka:
                 client.flush(self._given.timeout_s)
             except KafkaException as error:  # it has failed for good, and the next one goes on
                 self._journal.record(events.ClientError(now_ms(), f"{NAME}-table", error.args[0].name()))
-                client.purge()
-                client.flush(PURGED_S)
+                drop(client)
 
     def _send_versions(self, table: Table, client: Any) -> None:
 
