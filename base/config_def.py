@@ -198,6 +198,18 @@ class Config:
         config.check()
         return config
 
+    def with_stored(self, texts: Mapping[str, str]) -> Self:
+        """Returns this configuration with those of `texts` that can be read. They were judged when they were stored,
+        by another node perhaps, or under other defaults; whether they go together is not asked again."""
+        values = {attribute: self.__dict__[attribute] for attribute in self._DEFAULTS}
+        for name, text in texts.items():
+            try:
+                key = self.key(name)
+                values[key.attribute] = parse_value(key, text)
+            except InvalidConfig:
+                continue  # of another version, or of a controller that does not look at values
+        return type(self)(**values) if texts else self
+
     @classmethod
     def key(cls, name: str) -> ConfigKey:
         """Returns the declaration of `name`. Raises InvalidConfig with a suggestion if there is none."""

@@ -194,6 +194,19 @@ class BrokerProperties(NamedTuple):
     def effective(self) -> BrokerConfig:
         return BrokerConfig.parse({**resolve_aliases(self.static), **self.cluster, **self.node})
 
+    def usable(self) -> Self:
+        """Returns the sources without what was altered at run time and does not go together with the others here."""
+        found = self._replace(cluster={}, node={})
+        for layer, texts in (("cluster", self.cluster), ("node", self.node)):
+            for name, text in texts.items():
+                more = found._replace(**{layer: {**getattr(found, layer), name: text}})
+                try:
+                    more.effective()
+                except InvalidConfig:
+                    continue
+                found = more
+        return found
+
 
 def without_effect(texts: Mapping[str, str]) -> list[str]:
     """Returns the given keys that are accepted and change nothing, for one line in the log."""

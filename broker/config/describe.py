@@ -49,7 +49,7 @@ class ConfigDescriber:
 
     def topic(self, overrides: Mapping[str, str], names: Collection[str] | None = None) -> list[DescribedConfig]:
         """Returns every topic key, or those of `names` that exist; internal ones only where the topic sets them."""
-        config = self._config.log_defaults.with_overrides(overrides)
+        config = self._config.log_defaults.with_stored(overrides)
         entries = [
             _overridden(entry, config.as_text(name), ConfigSource.DYNAMIC_TOPIC_CONFIG) if name in overrides else entry
             for name, entry in self._topic_defaults.items()

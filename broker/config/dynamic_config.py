@@ -1,7 +1,8 @@
 """This broker's configuration as it is now: what it was started with, and what was altered while it ran (KIP-226).
 
 A part of the broker that keeps a copy of something in it subscribes. The metadata come in at one end, the changes go
-out at the other, and configuration is handed on in no other way.
+out at the other, and configuration is handed on in no other way. What stands in the metadata ends no broker: it was
+judged when it was altered, and something else may have been in force then.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from barnabas.base.environment import Report
 from barnabas.broker.config.broker_config import BrokerConfig, BrokerProperties
 from barnabas.protocol.config_types import ResourceType
+from barnabas.protocol.errors import InvalidConfig
 from barnabas.replication.metadata.image import ImageChanges, MetadataImage
 from barnabas.storage.log_config import LogConfig
 
@@ -47,7 +49,7 @@ class DynamicConfig:
         defaults = self.current.log_defaults
         if self._image is None:
             return defaults.with_overrides({"retention.bytes": "-1", "retention.ms": "-1"})
-        return defaults.with_overrides(self._image.config(ResourceType.TOPIC, topic))
+        return defaults.with_stored(self._image.config(ResourceType.TOPIC, topic))
 
     def load(self, image: MetadataImage) -> None:
         """Takes over the metadata that a start finds."""
@@ -67,8 +69,23 @@ class DynamicConfig:
     def _reload(self, image: MetadataImage) -> None:
         cluster = image.config(ResourceType.BROKER, "")
         node = image.config(ResourceType.BROKER, str(self.current.node_id))
-        self._properties = self._properties._replace(cluster=cluster, node=node)
+        self._properties = self._usable(self._properties._replace(cluster=cluster, node=node))
         self._describer = None
         self.current = self._properties.effective()
         for on_change in self._subscribers:
             on_change(self.current)
+
+    def _usable(self, properties: BrokerProperties) -> BrokerProperties:
+        """Leaves out what this broker cannot be configured with. The metadata hold it all the same: another broker may
+        have judged it, which was started with other properties, or a controller that does not look at values."""
+        try:
+            properties.effective()
+        except InvalidConfig as error:
+            usable = properties.usable()
+            left_out = sorted((properties.cluster.keys() - usable.cluster) | (properties.node.keys() - usable.node))
+            self._report.error(
+                f"configuration that this broker cannot have is left out ({', '.join(left_out)}): {error.message}",
+                keys=left_out,
+            )
+            return usable
+        return properties

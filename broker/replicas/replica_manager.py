@@ -215,7 +215,7 @@ class ReplicaManager:
     # ---- changes
 
     def log_config(self, topic: str) -> LogConfig:
-        return self._log_defaults.with_overrides(self._image.config(ResourceType.TOPIC, topic))
+        return self._log_defaults.with_stored(self._image.config(ResourceType.TOPIC, topic))
 
     def adopt(self, image: MetadataImage) -> None:
         """Compares, at start, the logs found on the disk with the image, which was not there when they were opened."""

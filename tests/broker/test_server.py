@@ -49,6 +49,23 @@ def test_the_log_tells_of_configuration_that_was_altered(resource_type: int, nam
     assert report.having(line)
 
 
+def test_new_defaults_that_do_not_go_with_a_topic_end_no_broker(tmp_path: Path) -> None:
+    """The topic was judged under the old ones. As in Kafka, a change of defaults asks no topic."""
+    changes = [
+        (ResourceType.TOPIC, "orders", "max.compaction.lag.ms", "4"),
+        (ResourceType.BROKER, "", "log.cleaner.min.compaction.lag.ms", "5"),
+    ]
+    with Broker({"orders": 1}, data_dir=str(tmp_path)) as broker, RawClient(broker.port) as client:
+        assert client.produce("orders", good()).error_code == ErrorCode.NONE
+        for resource_type, name, key, value in changes:
+            config = AlterableConfig(name=key, config_operation=0, value=value)
+            resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=[config])
+            client.call(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False))
+        assert client.produce("orders", good()).error_code == ErrorCode.NONE
+    with Broker(data_dir=str(tmp_path)) as broker, RawClient(broker.port) as client:
+        assert client.produce("orders", good()).error_code == ErrorCode.NONE
+
+
 def test_a_partition_whose_directory_vanished_begins_anew_and_the_log_says_what_is_lost(tmp_path: Path) -> None:
     report = FakeReport()
     with Broker(topics={"orders": 1}, data_dir=str(tmp_path)) as broker, RawClient(broker.port) as client:

@@ -1,3 +1,5 @@
+import pytest
+
 from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.config.dynamic_config import DynamicConfig
 from barnabas.protocol.config_types import ResourceType
@@ -45,6 +47,41 @@ def test_a_topics_configuration_is_its_own_over_the_brokers() -> None:
     orders, others = config.log_config("orders"), config.log_config("others")
     assert (orders.retention_ms, orders.segment_ms) == (5, 7)
     assert (others.retention_ms, others.segment_ms) == (5, config.current.log_defaults.segment_ms)
+
+
+@pytest.mark.parametrize(
+    ("resource", "key", "value"),
+    [
+        ("", "min.insync.replicas", "many"),  # what a controller takes that does not look at values
+        ("1", "log.cleaner.threads", "many"),
+        ("", "no.such.key", "1"),  # of another version
+        ("", "log.cleaner.max.compaction.lag.ms", "4"),  # judged by a broker that was started without the other one
+    ],
+)
+def test_what_this_broker_cannot_have_is_left_out_and_the_rest_is_taken(resource: str, key: str, value: str) -> None:
+    report = FakeReport()
+    config = DynamicConfig({"node.id": "1", "log.cleaner.min.compaction.lag.ms": "5"}, report)
+    image, _ = altered(cluster(1), ResourceType.BROKER, resource, key, value)
+    image, changes = altered(image, ResourceType.BROKER, resource, "log.retention.ms", "7")
+    config.load(image)
+    config.on_metadata(image, changes)
+    assert config.current.log_retention_ms == 7
+    assert config.current.log_cleaner_min_compaction_lag_ms == 5
+    assert report.having(f"left out ({key})")
+    assert [each.value for each in config.describer.broker(["log.retention.ms"])] == ["7"]
+
+
+def test_a_topics_values_stand_although_new_defaults_do_not_go_with_them() -> None:
+    config = DynamicConfig({"node.id": "1"}, FakeReport())
+    stored = {"max.compaction.lag.ms": "4", "no.such.key": "1", "retention.ms": "soon", "segment.ms": "7"}
+    image, _ = altered(cluster(1), ResourceType.BROKER, "", "log.cleaner.min.compaction.lag.ms", "5")
+    for key, value in stored.items():
+        image, _ = altered(image, ResourceType.TOPIC, "orders", key, value)
+    config.load(image)
+    orders = config.log_config("orders")
+    assert (orders.min_compaction_lag_ms, orders.max_compaction_lag_ms, orders.segment_ms) == (5, 4, 7)
+    described = config.describer.topic(stored, ["max.compaction.lag.ms", "min.compaction.lag.ms"])
+    assert [each.value for each in described] == ["4", "5"]
 
 
 def test_what_is_described_follows_what_is_altered() -> None:
