@@ -6,7 +6,9 @@ Rules:
 - AlterConfigs replaces everything the resource had; the incremental one changes only the keys it names.
 - A value that stays as it is needs no record, except for brokers: there it is how an operator has files read again.
 - The values of a broker are judged by the broker that was asked, before the request comes here, because it alone knows
-  what they have to fit (`broker/config/alter.py`). Here only its keys are looked at: they are the same for all.
+  what they have to fit (`broker/config/alter.py`). Here only what is the same for all is looked at: its keys, and of
+  which type and in which limits their values are. A request to a controller's own listener was seen by no broker, and
+  Kafka takes whatever it says.
 - With eligible leader replicas, `min.insync.replicas` has rules of its own (`elr.py`).
 - A broker's keys fail with INVALID_REQUEST, those of topics and groups with INVALID_CONFIG, as in Kafka. A group need
   not exist: it may be configured before its first member comes.
@@ -19,12 +21,13 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
-from barnabas.base.config_def import ConfigKey, ConfigType, UpdateMode, text_of
+from barnabas.base.config_def import ConfigKey, ConfigType, UpdateMode, parse_value, text_of
 from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.errors import ErrorCode, InvalidConfig, KafkaError
 from barnabas.protocol.messages import alter_configs as legacy
 from barnabas.protocol.messages import incremental_alter_configs as incremental
 from barnabas.protocol.named_tuple import NamedTuple
+from barnabas.protocol.primitives import STRING_BYTES_MAX
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
 from barnabas.protocol.stored.metadata_records import ConfigRecord
 from barnabas.replication.controller.decision import Decision, refused
@@ -146,6 +149,7 @@ def _decided(alteration: Alteration, image: MetadataImage, schemas: ConfigSchema
     after = _after(current, changes)
     if resource.type == ResourceType.BROKER:
         check_update_modes(after, schema, per_broker=bool(resource.name))
+        _check_values(changes, schema)
     else:
         schema.with_overrides(after)
     _check_existence(resource, image)
@@ -193,7 +197,7 @@ def _check_resource(resource: ConfigResource) -> None:
 
 
 def check_node_name(name: str) -> None:
-    if not (name.isascii() and name.isdigit()):
+    if not (name.isascii() and name.isdigit() and len(name) <= _NODE_DIGITS_MAX):
         raise invalid_request(f"A broker is named by its node id, not by '{name}'.")
 
 
@@ -235,15 +239,28 @@ def _new_value(entry: Entry, current: str | None, schema: Schema) -> str | None:
         raise InvalidConfig(f"Can't {operation} to key {entry.name} because its type is not LIST.")
     values = _list_values(key, current)
     operands = (entry.value or "").split(",")
-    if entry.operation == ConfigOperation.APPEND:
-        return ",".join([*values, *(value for value in dict.fromkeys(operands) if value not in values)])
-    return ",".join(value for value in values if value not in operands)
+    if entry.operation == ConfigOperation.SUBTRACT:
+        return ",".join(value for value in values if value not in operands)
+    appended = ",".join([*values, *(value for value in dict.fromkeys(operands) if value not in values)])
+    if len(appended.encode()) > STRING_BYTES_MAX:
+        raise InvalidConfig(f"The value of {entry.name} would be longer than {STRING_BYTES_MAX} bytes.")
+    return appended
 
 
 def _list_values(key: ConfigKey, current: str | None) -> list[str]:
     """Returns the values of a list. One that was never set starts from its default, not from nothing."""
     text = text_of(key.default) if current is None else current
     return [value for value in (text or "").split(",") if value]
+
+
+def _check_values(changes: Changes, broker: Schema) -> None:
+    """Raises if no broker could have one of these values."""
+    try:
+        for name, value in changes.items():
+            if value is not None:
+                parse_value(broker.key(name), value)
+    except InvalidConfig as error:
+        raise invalid_request(error.message) from None
 
 
 def check_update_modes(configs: Configs, broker: Schema, *, per_broker: bool) -> None:
@@ -262,3 +279,4 @@ def invalid_request(reason: str) -> KafkaError:
 
 
 _OPERATIONS = frozenset(ConfigOperation)
+_NODE_DIGITS_MAX = 10  # Python refuses to read thousands

@@ -18,6 +18,8 @@ E = ErrorCode
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 TOPIC, BROKER, GROUP = ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP
 
+THROTTLED = "leader.replication.throttled.replicas"
+
 Change: TypeAlias = tuple[str, int, str | None]
 """A key, what is done to it, and with which value."""
 Replacement: TypeAlias = tuple[int, str, Sequence[tuple[str, str | None]]]
@@ -112,6 +114,9 @@ def test_incremental_changes_touch_what_they_name(
         (resource(BROKER, "1", ("node.id", SET, "9")), E.INVALID_REQUEST),  # never while it runs
         (resource(BROKER, "1", ("num.io.thread", SET, "9")), E.INVALID_CONFIG),
         (resource(BROKER, "2", ("num.io.threads", SET, "9")), E.NONE),  # whichever broker was asked has judged it
+        (resource(BROKER, "2", ("num.io.threads", SET, "many")), E.INVALID_REQUEST),  # but no broker could have this
+        (resource(BROKER, "", ("min.insync.replicas", SET, "many")), E.INVALID_REQUEST),
+        (resource(BROKER, "9" * 5_000, ("num.io.threads", SET, "9")), E.INVALID_REQUEST),
         (resource(BROKER, "one", ("num.io.threads", SET, "9")), E.INVALID_REQUEST),
         (resource(BROKER, "-1", ("num.io.threads", SET, "9")), E.INVALID_REQUEST),
         (resource(ResourceType.BROKER_LOGGER, "1", ("root", SET, "DEBUG")), E.INVALID_REQUEST),  # never comes here
@@ -131,6 +136,14 @@ def test_a_resource_is_changed_or_refused_as_a_whole(
     assert codes(response) == [code]
     assert bool(records) == (code == E.NONE)
     assert bool(response.responses[0].error_message) == (code != E.NONE)
+
+
+def test_a_list_does_not_grow_beyond_what_a_record_can_hold(image: MetadataImage) -> None:
+    replicas = [",".join(f"{partition}:{broker}" for partition in range(4_000)) for broker in (1, 2)]
+    first, second = (resource(TOPIC, "orders", (THROTTLED, APPEND, added)) for added in replicas)
+    image = replayed(image, alter(image, first).records)
+    records, response = alter(image, second)
+    assert (codes(response), list(records)) == ([E.INVALID_CONFIG], [])
 
 
 def test_a_broker_that_is_not_registered_has_no_configuration() -> None:
