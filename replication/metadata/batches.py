@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from barnabas.protocol.batch_builder import build_batch
 from barnabas.protocol.batch_header import BatchHeader, crc_of, iter_batches
-from barnabas.protocol.errors import CorruptMessage
+from barnabas.protocol.errors import CorruptMessage, ProtocolError
 from barnabas.protocol.records import ControlType, Record, control_type_of, iter_records
 from barnabas.protocol.schema import decode, encode
 from barnabas.protocol.stored.control_records import (
@@ -126,12 +126,15 @@ def snapshot_footer() -> tuple[ControlType, bytes]:
 
 
 def checked_batches(data: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Yields every whole batch. Raises CorruptMessage if one does not match its checksum."""
-    for position, header in iter_batches(data):
-        batch = data[position : position + header.size_bytes]
-        if crc_of(batch) != header.crc:
-            raise CorruptMessage(f"the batch at offset {header.base_offset} of the metadata does not match its CRC")
-        yield header, batch
+    """Yields every whole batch. Raises CorruptMessage if one does not match its checksum, or has no possible length."""
+    try:
+        for position, header in iter_batches(data):
+            batch = data[position : position + header.size_bytes]
+            if crc_of(batch) != header.crc:
+                raise CorruptMessage(f"the batch at offset {header.base_offset} of the metadata does not match its CRC")
+            yield header, batch
+    except ProtocolError as error:
+        raise CorruptMessage(f"damaged metadata: {error}") from None
 
 
 def records_of(batch: memoryview) -> list[Record]:

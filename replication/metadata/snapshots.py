@@ -175,7 +175,17 @@ def _in_batches(values: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def decode_snapshot(data: bytes, snapshot_id: SnapshotId, cluster_id: str) -> MetadataImage:
-    """Raises CorruptMessage or ProtocolError if the snapshot is not whole."""
+    """Raises CorruptMessage if the snapshot is not whole."""
+    batches = _whole_batches(data)
+    replay = BatchReplay(empty_image(cluster_id))
+    for header, batch in batches:
+        replay.load(header, batch)
+    image, _ = replay.finish()
+    timestamp_ms = _last_contained_log_timestamp(batches[0][1])
+    return image._replace(end_offset=snapshot_id.end_offset, epoch=snapshot_id.epoch, timestamp_ms=timestamp_ms)
+
+
+def _whole_batches(data: bytes) -> list[tuple[BatchHeader, memoryview]]:
     batches = list(checked_batches(memoryview(data)))
     if sum(header.size_bytes for header, _ in batches) != len(data):
         raise CorruptMessage("the snapshot ends inside a batch")
@@ -183,12 +193,7 @@ def decode_snapshot(data: bytes, snapshot_id: SnapshotId, cluster_id: str) -> Me
         raise CorruptMessage("the snapshot has no header")
     if _first_control(*batches[-1]) != ControlType.SNAPSHOT_FOOTER:
         raise CorruptMessage("the snapshot has no footer")
-    replay = BatchReplay(empty_image(cluster_id))
-    for header, batch in batches:
-        replay.load(header, batch)
-    image, _ = replay.finish()
-    timestamp_ms = _last_contained_log_timestamp(batches[0][1])
-    return image._replace(end_offset=snapshot_id.end_offset, epoch=snapshot_id.epoch, timestamp_ms=timestamp_ms)
+    return batches
 
 
 def _first_control(header: BatchHeader, batch: memoryview) -> int | None:
@@ -228,19 +233,41 @@ def remove_parts(files: Files, directory: str) -> None:
             files.remove(f"{directory}/{name}")
 
 
-def read_snapshot(files: Files, directory: str, snapshot_id: SnapshotId, cluster_id: str) -> MetadataImage:
-    return decode_snapshot(files.read_bytes(f"{directory}/{snapshot_id.file_name}"), snapshot_id, cluster_id)
+class FoundSnapshots(NamedTuple):
+    """What a start finds of the snapshots of a directory."""
+
+    image: MetadataImage
+    """That of the latest one that can be read; an empty one if there is none."""
+    readable: list[SnapshotId]
+    """The oldest first."""
+    damaged: list[SnapshotId]
+    """Those that were read and are not whole, and so of use to nobody."""
 
 
-def latest_image(files: Files, directory: str, cluster_id: str, report: Report) -> MetadataImage:
-    """Returns the image of the latest snapshot that can be read; an empty one if there is none."""
+def find_snapshots(files: Files, directory: str, cluster_id: str, report: Report) -> FoundSnapshots:
+    """Reads all of them: whoever begins at one, or gives it to others, must know that it is whole."""
+    image: MetadataImage | None = None
+    readable: list[SnapshotId] = []
+    damaged: list[SnapshotId] = []
     for snapshot_id in reversed(list_snapshots(files, directory)):
         try:
-            return read_snapshot(files, directory, snapshot_id, cluster_id)
+            data = files.read_bytes(f"{directory}/{snapshot_id.file_name}")
+            if image is None:
+                image = decode_snapshot(data, snapshot_id, cluster_id)
+            else:
+                _whole_batches(data)
         except (CorruptMessage, ProtocolError, OSError, AssertionError) as error:
             report.warning(
-                f"metadata snapshot {snapshot_id.file_name} cannot be read, using the one before it: {error}",
+                f"metadata snapshot {snapshot_id.file_name} cannot be read, and is left out: {error}",
                 snapshot=snapshot_id.file_name,
                 directory=directory,
             )
-    return empty_image(cluster_id)
+            damaged += [snapshot_id] if isinstance(error, CorruptMessage) else []
+        else:
+            readable.insert(0, snapshot_id)
+    return FoundSnapshots(image or empty_image(cluster_id), readable, damaged)
+
+
+def remove_snapshots(files: Files, directory: str, snapshot_ids: Iterable[SnapshotId]) -> None:
+    for snapshot_id in snapshot_ids:
+        files.remove(f"{directory}/{snapshot_id.file_name}")

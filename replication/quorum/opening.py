@@ -6,6 +6,8 @@ Rules:
 - The voters are those of the snapshot at which the log begins, and then those that the log names; without either, those
   that were configured.
 - What is found in the log is not known to be committed, except what a snapshot holds.
+- A snapshot that is damaged is as if it were not there: no log begins at it, and no other node gets it. Where the rest
+  is enough to start with, it is removed, or it would be counted as one of those that are kept.
 """
 
 from collections.abc import Iterable
@@ -19,7 +21,7 @@ from barnabas.protocol.stored.quorum_state import QuorumStateData
 from barnabas.replication.metadata.image import MetadataImage
 from barnabas.replication.metadata.loader import MetadataLoader
 from barnabas.replication.metadata.log import METADATA_PARTITION, MetadataLog
-from barnabas.replication.metadata.snapshots import latest_image, remove_parts
+from barnabas.replication.metadata.snapshots import find_snapshots, remove_parts, remove_snapshots
 from barnabas.replication.quorum.batches import batch_of, read_batches
 from barnabas.replication.quorum.log_view import BOOTSTRAP_SNAPSHOT, LogView, OffsetAndEpoch
 from barnabas.replication.quorum.quorum_files import read_quorum_state, read_snapshot_bytes, snapshot_sizes
@@ -49,9 +51,10 @@ def open_quorum(
     files, path = environment.files, log.path
     remove_parts(files, path)
     stored = read_quorum_state(files, path)
-    loader = MetadataLoader(latest_image(files, path, cluster_id, environment.report))
+    found = find_snapshots(files, path, cluster_id, environment.report)
+    loader = MetadataLoader(found.image)
     _leave_what_the_snapshot_replaces(log, loader.image)
-    snapshots = snapshot_sizes(files, path)
+    snapshots = {each: size for each, size in snapshot_sizes(files, path).items() if each in found.readable}
     start = _start_of(log, snapshots)
     history = VoterHistory(*(_voters_in(files, path, start, snapshots) or configured), start.offset - 1)
     view = LogView(start)
@@ -63,13 +66,16 @@ def open_quorum(
     view.snapshots = snapshots
     log.bytes_since_snapshot = 0  # only what follows the snapshot counts
     loader.load(log.batches_from(loader.image.end_offset))
+    remove_snapshots(files, path, found.damaged)
     return OpenedQuorum(log, view, history, loader, stored)
 
 
 def _leave_what_the_snapshot_replaces(log: MetadataLog, image: MetadataImage) -> None:
     """Empties a log that ends before the snapshot, or that is of an older epoch: it was fetched from a leader that knew
-    nothing of what is in this log, and a kill came before it took the log's place."""
-    is_of_another_history = log.log_end_offset > image.end_offset and log.latest_epoch < image.epoch
+    nothing of what is in this log, and a kill came before it took the log's place. An empty log is of no epoch: where it
+    begins, a later snapshot ended."""
+    is_longer = max(log.log_start_offset, image.end_offset) < log.log_end_offset
+    is_of_another_history = is_longer and log.latest_epoch < image.epoch
     if log.log_end_offset < image.end_offset or is_of_another_history:
         log.begin_at(image.end_offset)
 

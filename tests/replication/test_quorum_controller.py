@@ -293,30 +293,6 @@ def test_a_log_of_an_older_epoch_gives_way_to_a_snapshot_that_was_fetched_since(
     assert again.found().topics == image.topics
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        pytest.param(lambda data: data[:-1], id="torn"),
-        pytest.param(lambda data: b"", id="empty"),
-        pytest.param(lambda data: data[:200] + bytes([data[200] ^ 1]) + data[201:], id="a bit flipped"),
-        pytest.param(lambda data: data[: data.rindex(b"\x00" * 8)][:-60], id="no footer"),
-    ],
-)
-def test_a_damaged_snapshot_is_reported_and_the_one_before_it_used(
-    start: Start, damage: Callable[[bytes], bytes]
-) -> None:
-    quorum = grown(start, 4)
-    name = list_snapshots(FILES, quorum.log.path)[-1].file_name
-    with open(f"{quorum.log.path}/{name}", "r+b") as file:
-        data = file.read()
-        file.seek(0)
-        file.truncate()
-        file.write(damage(data))
-    again = start()
-    assert again.found() == quorum.image._replace(controller_id=-1)
-    assert again.report.having(name)
-
-
 def test_lost_metadata_stop_the_start(start: Start) -> None:
     quorum = grown(start, 4)
     for snapshot_id in list_snapshots(FILES, quorum.log.path):
