@@ -1,6 +1,6 @@
 """The batches of the metadata log: from bytes to what the core sees of them, and from control records to bytes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from barnabas.protocol.batch_builder import build_control_batch
 from barnabas.protocol.batch_header import BatchHeader
@@ -13,8 +13,9 @@ from barnabas.protocol.stored.control_records import (
     SnapshotHeaderRecord,
     VotersRecord,
 )
-from barnabas.replication.metadata.batches import LEADER_CHANGE_VERSION, checked_batches, records_of
+from barnabas.replication.metadata.batches import LEADER_CHANGE_VERSION, QuorumVoter, checked_batches, records_of
 from barnabas.replication.quorum.log_view import Batch
+from barnabas.replication.quorum.voters import VoterNode
 
 _RECORDS: dict[ControlType, tuple[type, int]] = {
     ControlType.LEADER_CHANGE: (LeaderChangeMessage, LEADER_CHANGE_VERSION),
@@ -52,3 +53,8 @@ def control_batch(records: Sequence[object], *, now_ms: int) -> bytearray:
         control_type, version = _TYPES[type(record)]
         controls.append((control_type, bytes(encode(record, version))))
     return build_control_batch(controls, timestamp=now_ms)
+
+
+def quorum_voters(voters: Iterable[VoterNode]) -> list[QuorumVoter]:
+    """Returns the voters that a snapshot is to name."""
+    return [QuorumVoter(node.key.node_id, node.key.directory_id, node.addresses) for node in voters]

@@ -55,6 +55,10 @@ class Connections:
         wait_ms = min(self._config.retry_backoff_ms << min(failures, 10), self._config.retry_backoff_max_ms)
         self._not_before_ms[node_id] = now_ms + wait_ms
 
+    def rest(self, node_id: int, *, now_ms: int) -> None:
+        """Leaves a node alone for as long as ever: it has answered, and would say the same again."""
+        self._not_before_ms[node_id] = now_ms + self._config.retry_backoff_max_ms
+
     def _ended(self, node_id: int, request: Any) -> bool:
         if self._in_flight.get((node_id, type(request))) is not request:
             return False

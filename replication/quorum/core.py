@@ -118,6 +118,13 @@ class QuorumCore:
         following.snapshot_installed(self.replica, snapshot, size, history)
         return self._settle(now_ms)
 
+    def snapshot_refused(self, snapshot: OffsetAndEpoch, why: str, *, now_ms: int) -> list[Effect]:
+        """Goes on without a snapshot that was fetched and is damaged."""
+        from barnabas.replication.quorum import following
+
+        following.snapshot_refused(self.replica, snapshot, why, now_ms=now_ms)
+        return self._settle(now_ms)
+
     # ---- what it is
 
     @property

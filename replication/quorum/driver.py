@@ -19,19 +19,20 @@ from barnabas.base.environment import Environment
 from barnabas.base.machine_time import MachineTime
 from barnabas.base.promise import Promise
 from barnabas.protocol.api_keys import ApiKey
-from barnabas.protocol.errors import KafkaError, ProtocolError
+from barnabas.protocol.errors import CorruptMessage, KafkaError, ProtocolError
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord
 from barnabas.protocol.stored.metadata_records import AbortTransactionRecord
 from barnabas.replication.metadata.batches import QuorumVoter, checked_batches
 from barnabas.replication.metadata.image_delta import MetadataDelta
-from barnabas.replication.metadata.snapshots import SnapshotId, decode_snapshot
+from barnabas.replication.metadata.snapshots import SnapshotId
 from barnabas.replication.metadata.snapshotter import SNAPSHOTS_KEPT
-from barnabas.replication.quorum.batches import control_batch, read_batches
+from barnabas.replication.quorum.batches import control_batch, quorum_voters, read_batches
 from barnabas.replication.quorum.core import QuorumCore
 from barnabas.replication.quorum.effects import Append, Committed, Effect, LeaderChanged, Persist, Sync
 from barnabas.replication.quorum.log_view import OffsetAndEpoch
 from barnabas.replication.quorum.opening import OpenedQuorum, voters_of_snapshot
 from barnabas.replication.quorum.quorum_files import (
+    FetchedSnapshot,
     finish_part,
     read_piece,
     snapshot_sizes,
@@ -41,7 +42,7 @@ from barnabas.replication.quorum.quorum_files import (
 from barnabas.replication.quorum.replica import QuorumReplica
 from barnabas.replication.quorum.settings import TIMER_EARLY_MS, Identity, QuorumConfig
 from barnabas.replication.quorum.states import NEVER_MS, Resigned
-from barnabas.replication.quorum.voters import Address, VoterNode
+from barnabas.replication.quorum.voters import Address
 
 if TYPE_CHECKING:
     from barnabas.replication.quorum.exchange.effects import (
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
         Respond,
         Send,
         Truncate,
+        Unusable,
         WriteSnapshot,
     )
     from barnabas.replication.quorum.interfaces import Peers, QuorumListener
@@ -90,6 +92,7 @@ class QuorumDriver:
         """For the disk: effects stand still until it has done what it was asked to."""
         self._committed_offset: int | None = None
         """The high watermark that the listener has not heard of so far."""
+        self._told: Unusable | None = None
         self._is_started = False
         self._is_closed = False
         self._time = MachineTime(environment.clock, self._tick, TIMER_EARLY_MS)
@@ -326,21 +329,19 @@ class QuorumDriver:
 
         if isinstance(read, ReadLog):
             return self.log.read(read.offset, read.max_bytes)
-        return self._read_snapshot(*read)
+        return read_piece(self._files, self.log.path, *read)
 
-    def _read_snapshot(self, snapshot: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
-        """Returns a piece of a snapshot; nothing if a newer one has just taken its place."""
-        try:
-            return read_piece(self._files, self.log.path, snapshot, position, max_bytes)
-        except OSError:  # or no descriptor is left: the follower asks again
-            return b""
+    def _unusable(self, effect: "Unusable") -> None:
+        if effect != self._told:  # it may be asked for again for long
+            self._told = effect
+            self._report.warning(f"what node {effect.node_id} has sent of the metadata is damaged: {effect.why}")
 
     # ---- snapshots of its own
 
     def voters_at(self, end_offset: int) -> Sequence[QuorumVoter]:
         """Returns the voters that a snapshot up to this offset must name; none if they are configured."""
         voters, kraft_version = self.core.replica.history.at(end_offset)
-        return [_as_quorum_voter(node) for node in voters] if kraft_version > 0 else ()
+        return quorum_voters(voters) if kraft_version > 0 else ()
 
     def on_snapshots(self, kept: Sequence[SnapshotId]) -> None:
         """Deletes the log before the older snapshot: should the newer one be lost, that one and the log serve."""
@@ -356,18 +357,20 @@ class QuorumDriver:
 
     def _install_snapshot(self, effect: "InstallSnapshot") -> None:
         self._wait_for(
-            lambda: finish_part(self._files, self.log.path, effect.snapshot),
-            lambda data: self._installed(effect.snapshot, data),
+            lambda: finish_part(self._files, self.log.path, effect.snapshot, self._me.cluster_id),
+            lambda found: self._installed(effect.snapshot, found),
         )
 
-    def _installed(self, snapshot: OffsetAndEpoch, data: bytes) -> None:
-        image = decode_snapshot(data, SnapshotId(*snapshot), self._me.cluster_id)
+    def _installed(self, snapshot: OffsetAndEpoch, found: FetchedSnapshot | CorruptMessage) -> None:
+        if isinstance(found, CorruptMessage):
+            self._do(self.core.snapshot_refused(snapshot, found.message, now_ms=self._time.tell_ms()))
+            return
         self.log.begin_at(snapshot.offset)
-        self.loader.begin_at(image)
+        self.loader.begin_at(found.image)
         self._report.info(f"metadata snapshot at offset {snapshot.offset} fetched from the leader")
-        history = self.core.replica.history
-        voters, kraft_version = voters_of_snapshot(data) or (history.last, history.kraft_version)
-        self._do(self.core.snapshot_installed(snapshot, len(data), voters, kraft_version, now_ms=self._time.tell_ms()))
+        history, now_ms = self.core.replica.history, self._time.tell_ms()
+        voters, kraft_version = voters_of_snapshot(found.data) or (history.last, history.kraft_version)
+        self._do(self.core.snapshot_installed(snapshot, len(found.data), voters, kraft_version, now_ms=now_ms))
 
     # ---- news for the controller
 
@@ -379,10 +382,6 @@ class QuorumDriver:
         self._committed_offset = effect.high_watermark
 
 
-def _as_quorum_voter(node: VoterNode) -> QuorumVoter:
-    return QuorumVoter(node.key.node_id, node.key.directory_id, node.addresses)
-
-
 # Effects are known by their names, so that those for other nodes are not imported before there is one.
 _CARRY_OUT: dict[str, Callable[[QuorumDriver, Any], None]] = {
     "Persist": QuorumDriver._persist,
@@ -392,6 +391,7 @@ _CARRY_OUT: dict[str, Callable[[QuorumDriver, Any], None]] = {
     "Sync": QuorumDriver._sync,
     "Send": QuorumDriver._send,
     "Respond": QuorumDriver._respond,
+    "Unusable": QuorumDriver._unusable,
     "WriteSnapshot": QuorumDriver._write_snapshot,
     "InstallSnapshot": QuorumDriver._install_snapshot,
     "LeaderChanged": QuorumDriver._leader_changed,

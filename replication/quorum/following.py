@@ -5,13 +5,15 @@ Rules:
   and of observers, which may become voters.
 - Where the leader's log parts from ours, ours is cut. Below the high watermark that must not happen: the log would not
   be the one that was committed, and the node stops.
+- What is damaged is not taken, and asked for again after a pause: another leader may have it whole. A leader that sends
+  nothing else is as good as silent, and does not keep its voters from electing one.
 - A diverging answer says nothing about what is committed here: its high watermark is not taken.
 - A node without a leader, or an observer whose leader does not answer, asks any voter; the answer names the leader.
 """
 
 from typing import Any
 
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.errors import CorruptMessage, ErrorCode
 from barnabas.protocol.messages.fetch import FetchRequest, FetchResponse
 from barnabas.protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from barnabas.protocol.messages.update_raft_voter import (
@@ -22,7 +24,13 @@ from barnabas.protocol.messages.update_raft_voter import (
 )
 from barnabas.replication.quorum.effects import Sync
 from barnabas.replication.quorum.elections import address_in, node_or_none
-from barnabas.replication.quorum.exchange.effects import AppendFetched, InstallSnapshot, Truncate, WriteSnapshot
+from barnabas.replication.quorum.exchange.effects import (
+    AppendFetched,
+    InstallSnapshot,
+    Truncate,
+    Unusable,
+    WriteSnapshot,
+)
 from barnabas.replication.quorum.log_view import OffsetAndEpoch
 from barnabas.replication.quorum.messages import fetch_request, fetch_snapshot_request, partition_of
 from barnabas.replication.quorum.replica import QuorumReplica
@@ -127,7 +135,11 @@ def receive_fetch(replica: QuorumReplica, node_id: int, response: FetchResponse,
     elif answer.snapshot_id.epoch >= 0 and answer.snapshot_id.end_offset >= 0:
         state.download = SnapshotDownload(OffsetAndEpoch(answer.snapshot_id.end_offset, answer.snapshot_id.epoch))
     else:
-        _append(replica, answer.records)
+        try:
+            _append(replica, answer.records)
+        except CorruptMessage as error:
+            _could_not_use(replica, node_id, error.message, now_ms=now_ms)
+            return
         replica.advance_high_watermark(min(answer.high_watermark, replica.log.end_offset))
     _leader_lives(replica, state, now_ms=now_ms)
 
@@ -153,8 +165,16 @@ def _leader_lives(replica: QuorumReplica, state: Follower, *, now_ms: int) -> No
     replica.election_attempts = 0
 
 
+def _could_not_use(replica: QuorumReplica, node_id: int, why: str, *, now_ms: int) -> None:
+    replica.effects.append(Unusable(node_id, why))
+    replica.connections.rest(node_id, now_ms=now_ms)
+
+
 def _append(replica: QuorumReplica, records: Any) -> None:
+    """Raises CorruptMessage before anything is taken over."""
     batches = replica.read_batches(records)
+    if not batches and records:
+        raise CorruptMessage("no whole batch is in what the leader has sent")
     if not batches:
         return
     for batch in batches:
@@ -196,12 +216,25 @@ def receive_fetch_snapshot(
     if download.snapshot != OffsetAndEpoch(answer.snapshot_id.end_offset, answer.snapshot_id.epoch):
         return
     assert answer.position == download.position, "one piece after the other"
+    if not answer.unaligned_records:
+        _could_not_use(replica, node_id, f"it cannot read its snapshot at {download.position}", now_ms=now_ms)
+        return
     replica.effects.append(WriteSnapshot(download.snapshot, download.position, answer.unaligned_records))
     download.position += len(answer.unaligned_records)
     if download.position >= answer.size:
         replica.installing = download.snapshot
         replica.effects.append(InstallSnapshot(download.snapshot, answer.size))
     _leader_lives(replica, state, now_ms=now_ms)
+
+
+def snapshot_refused(replica: QuorumReplica, snapshot: OffsetAndEpoch, why: str, *, now_ms: int) -> None:
+    assert replica.installing == snapshot
+    replica.installing = None
+    state = replica.state
+    if isinstance(state, Follower):
+        assert state.leader_id is not None
+        state.download = None
+        _could_not_use(replica, state.leader_id, why, now_ms=now_ms)
 
 
 def snapshot_installed(replica: QuorumReplica, snapshot: OffsetAndEpoch, size: int, history: VoterHistory) -> None:

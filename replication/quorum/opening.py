@@ -21,7 +21,7 @@ from barnabas.protocol.stored.quorum_state import QuorumStateData
 from barnabas.replication.metadata.image import MetadataImage
 from barnabas.replication.metadata.loader import MetadataLoader
 from barnabas.replication.metadata.log import METADATA_PARTITION, MetadataLog
-from barnabas.replication.metadata.snapshots import find_snapshots, remove_parts, remove_snapshots
+from barnabas.replication.metadata.snapshots import SnapshotId, find_snapshots, remove_parts, remove_snapshots
 from barnabas.replication.quorum.batches import batch_of, read_batches
 from barnabas.replication.quorum.log_view import BOOTSTRAP_SNAPSHOT, LogView, OffsetAndEpoch
 from barnabas.replication.quorum.quorum_files import read_quorum_state, read_snapshot_bytes, snapshot_sizes
@@ -54,7 +54,9 @@ def open_quorum(
     found = find_snapshots(files, path, cluster_id, environment.report)
     loader = MetadataLoader(found.image)
     _leave_what_the_snapshot_replaces(log, loader.image)
-    snapshots = {each: size for each, size in snapshot_sizes(files, path).items() if each in found.readable}
+    snapshots = {
+        each: size for each, size in snapshot_sizes(files, path).items() if SnapshotId(*each) in found.readable
+    }
     start = _start_of(log, snapshots)
     history = VoterHistory(*(_voters_in(files, path, start, snapshots) or configured), start.offset - 1)
     view = LogView(start)
@@ -72,8 +74,8 @@ def open_quorum(
 
 def _leave_what_the_snapshot_replaces(log: MetadataLog, image: MetadataImage) -> None:
     """Empties a log that ends before the snapshot, or that is of an older epoch: it was fetched from a leader that knew
-    nothing of what is in this log, and a kill came before it took the log's place. An empty log is of no epoch: where it
-    begins, a later snapshot ended."""
+    nothing of what is in this log, and a kill came before it took the log's place. An empty log is of no epoch: where
+    it begins, a later snapshot ended."""
     is_longer = max(log.log_start_offset, image.end_offset) < log.log_end_offset
     is_of_another_history = is_longer and log.latest_epoch < image.epoch
     if log.log_end_offset < image.end_offset or is_of_another_history:

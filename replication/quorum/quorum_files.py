@@ -3,10 +3,14 @@
 Everything here blocks. What syncs is called in a worker.
 """
 
+from typing import NamedTuple
+
 from barnabas.base.files import Files, replace_file
+from barnabas.protocol.errors import CorruptMessage
 from barnabas.protocol.stored.quorum_state import QuorumStateData
 from barnabas.protocol.stored.quorum_state_json import quorum_state_of_text, quorum_state_text
-from barnabas.replication.metadata.snapshots import PART_SUFFIX, SUFFIX, SnapshotId, list_snapshots
+from barnabas.replication.metadata.image import MetadataImage
+from barnabas.replication.metadata.snapshots import PART_SUFFIX, SUFFIX, SnapshotId, decode_snapshot, list_snapshots
 from barnabas.replication.quorum.log_view import OffsetAndEpoch
 
 QUORUM_STATE = "quorum-state"
@@ -40,7 +44,11 @@ def read_snapshot_bytes(files: Files, directory: str, snapshot: OffsetAndEpoch) 
 
 
 def read_piece(files: Files, directory: str, snapshot: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
-    return files.open(_path(directory, snapshot)).pread(max_bytes, position)
+    """Returns a piece of a snapshot; nothing if a newer one has just taken its place."""
+    try:
+        return files.open(_path(directory, snapshot)).pread(max_bytes, position)
+    except OSError:  # or no descriptor is left: the follower asks again
+        return b""
 
 
 def write_piece(files: Files, directory: str, snapshot: OffsetAndEpoch, position: int, piece: bytes) -> None:
@@ -53,13 +61,27 @@ def write_piece(files: Files, directory: str, snapshot: OffsetAndEpoch, position
     file.writev([piece])
 
 
-def finish_part(files: Files, directory: str, snapshot: OffsetAndEpoch) -> bytes:
-    """Makes a fetched snapshot durable under its own name; returns its bytes."""
-    part, path = _part(directory, snapshot), _path(directory, snapshot)
+class FetchedSnapshot(NamedTuple):
+    data: bytes
+    image: MetadataImage
+
+
+def finish_part(
+    files: Files, directory: str, snapshot: OffsetAndEpoch, cluster_id: str
+) -> FetchedSnapshot | CorruptMessage:
+    """Makes a fetched snapshot durable under its own name, or removes it if it is not whole: a start could do nothing
+    with it. Returns what it holds, or why it is of no use."""
+    part = _part(directory, snapshot)
+    data = files.read_bytes(part)
+    try:
+        image = decode_snapshot(data, SnapshotId(*snapshot), cluster_id)
+    except CorruptMessage as error:
+        files.remove(part)
+        return error
     files.open(part).sync()
-    files.rename(part, path)
+    files.rename(part, _path(directory, snapshot))
     files.sync_dir(directory)
-    return files.read_bytes(path)
+    return FetchedSnapshot(data, image)
 
 
 def _path(directory: str, snapshot: OffsetAndEpoch) -> str:

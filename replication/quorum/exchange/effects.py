@@ -47,6 +47,13 @@ class Respond(NamedTuple):
     read: ReadLog | ReadSnapshot | None = None
 
 
+class Unusable(NamedTuple):
+    """Tell people that what another node has sent is damaged. It is asked for again, and taken from any leader."""
+
+    node_id: int
+    why: str
+
+
 class WriteSnapshot(NamedTuple):
     """Write a piece of a snapshot that is fetched into its `.part` file."""
 
@@ -56,10 +63,11 @@ class WriteSnapshot(NamedTuple):
 
 
 class InstallSnapshot(NamedTuple):
-    """Sync the `.part` file, rename it, begin the log again at its end, load it, and call `snapshot_installed`."""
+    """Sync the `.part` file, rename it, begin the log again at its end, load it, and call `snapshot_installed`. One
+    that is damaged is removed: call `snapshot_refused`."""
 
     snapshot: OffsetAndEpoch
     size: int
 
 
-ExchangeEffect = AppendFetched | Truncate | Send | Respond | WriteSnapshot | InstallSnapshot
+ExchangeEffect = AppendFetched | Truncate | Send | Respond | Unusable | WriteSnapshot | InstallSnapshot

@@ -4,10 +4,12 @@ from random import Random
 
 import pytest
 
-from barnabas.protocol.errors import KafkaStorageError
+from barnabas.protocol.errors import CorruptMessage, KafkaStorageError
 from barnabas.protocol.stored.quorum_state import QuorumStateData
+from barnabas.replication.metadata.snapshots import encode_snapshot
 from barnabas.replication.quorum.log_view import OffsetAndEpoch
 from barnabas.replication.quorum.quorum_files import (
+    FetchedSnapshot,
     finish_part,
     read_piece,
     read_quorum_state,
@@ -16,6 +18,7 @@ from barnabas.replication.quorum.quorum_files import (
     write_piece,
     write_quorum_state,
 )
+from tests.replication.clusters import CLUSTER_ID, cluster
 from tests.simulation.files import SimulatedFiles
 
 STATE = QuorumStateData(leader_id=2, leader_epoch=7, voted_id=3, voted_directory_id=bytes(range(16)))
@@ -47,14 +50,25 @@ def test_a_file_that_cannot_be_understood_is_refused(files: SimulatedFiles) -> N
 
 
 def test_a_snapshot_comes_in_pieces_and_counts_when_it_is_whole(files: SimulatedFiles) -> None:
+    old, new = (bytes(encode_snapshot(cluster(*brokers), (), now_ms=0)) for brokers in ((1,), (1, 2)))
     write_piece(files, "/log", OLD, 0, b"half of a download that was given up")
-    write_piece(files, "/log", OLD, 0, b"first ")
-    write_piece(files, "/log", OLD, 6, b"second")
+    write_piece(files, "/log", OLD, 0, old[:60])
+    write_piece(files, "/log", OLD, 60, old[60:])
     assert snapshot_sizes(files, "/log") == {}
-    assert finish_part(files, "/log", OLD) == b"first second"
-    write_piece(files, "/log", NEW, 0, b"newer")
-    finish_part(files, "/log", NEW)
+    found = finish_part(files, "/log", OLD, CLUSTER_ID)
+    assert isinstance(found, FetchedSnapshot)
+    assert (found.data, list(found.image.brokers), found.image.end_offset) == (old, [1], OLD.offset)
+    write_piece(files, "/log", NEW, 0, new)
+    finish_part(files, "/log", NEW, CLUSTER_ID)
     files.cut_power()
-    assert list(snapshot_sizes(files, "/log").items()) == [(OLD, 12), (NEW, 5)]
-    assert read_snapshot_bytes(files, "/log", NEW) == b"newer"
-    assert [read_piece(files, "/log", OLD, position, 7) for position in (0, 7, 12)] == [b"first s", b"econd", b""]
+    assert list(snapshot_sizes(files, "/log").items()) == [(OLD, len(old)), (NEW, len(new))]
+    assert read_snapshot_bytes(files, "/log", NEW) == new
+    pieces = [read_piece(files, "/log", OLD, position, 7) for position in (0, len(old) - 3, len(old))]
+    assert pieces == [old[:7], old[-3:], b""]
+
+
+def test_a_snapshot_that_came_damaged_is_not_kept(files: SimulatedFiles) -> None:
+    write_piece(files, "/log", OLD, 0, bytes(encode_snapshot(cluster(1), (), now_ms=0))[:-1])
+    assert isinstance(finish_part(files, "/log", OLD, CLUSTER_ID), CorruptMessage)
+    assert list(files.listdir("/log")) == []
+    assert read_piece(files, "/log", OLD, 0, 7) == b""
