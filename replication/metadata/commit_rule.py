@@ -1,7 +1,8 @@
 """Which part of the metadata log is committed: what a majority of the voters has on its disks, and nothing by luck.
 
 Rules, Raft's:
-- A voter counts with what it has synced, the leader itself included: a majority of page caches is no majority.
+- A voter counts with what it has synced, the leader itself included: a majority of page caches is no majority. Its last
+  word counts: one that comes back with an older disk has lost what it said before.
 - A leader commits nothing before a record of its own epoch is committed; that record commits everything before it.
 - The high watermark never goes back within an epoch.
 - The voters in force decide, from the moment their record is appended (KIP-853). A leader that is not one of them does
@@ -29,7 +30,7 @@ class CommitRule:
     def durable(self, replica: Hashable, end_offset: int) -> int:
         """Notes that a replica has synced everything before `end_offset`; returns the high watermark. Observers may
         report as well: they count if they become voters."""
-        self._durable[replica] = max(self.durable_end(replica), end_offset)
+        self._durable[replica] = end_offset
         return self._decide()
 
     def durable_end(self, replica: Hashable) -> int:

@@ -15,6 +15,7 @@ from barnabas.replication.metadata.commit_rule import UNKNOWN, CommitRule
         ([1, 2, 3], [(1, 9), (3, 7)], 7),  # the second best of three
         ([1, 2, 3], [(1, 9), (3, 7), (2, 8)], 8),
         ([1, 2, 3], [(2, 8), (3, 8)], 8),  # followers may be ahead of the leader's own disk
+        ([1, 2, 3], [(2, 9), (2, 7), (1, 9)], 7),  # a voter that has lost some does not count with what it had
         ([1, 2, 3], [(1, 9), (2, 5)], UNKNOWN),  # records of older epochs alone are not committed by counting
         ([1, 2, 3, 4, 5], [(1, 9), (2, 9), (3, 6)], 6),
     ],
