@@ -1,8 +1,11 @@
 """Decides on AlterPartitionReassignments and ListPartitionReassignments.
 
 Every partition stands or falls alone. A reassignment that has nothing to wait for ends with the record that begins it.
+Deviation: a partition that a request names twice is refused, both times. Kafka mixes the two into one, which may be led
+by a replica that is not in sync.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -34,12 +37,15 @@ def alter_partition_reassignments(
 ) -> Decision[AlterPartitionReassignmentsResponse]:
     may_change_factor = request.allow_replication_factor_change
     records: list[PartitionChangeRecord] = []
+    times = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
 
     def altered(topic: ReassignableTopic, partition: ReassignablePartition) -> ReassignablePartitionResponse:
         result = ReassignablePartitionResponse(
             partition_index=partition.partition_index, error_code=ErrorCode.NONE, error_message=None
         )
         try:
+            if times[topic.name, partition.partition_index] > 1:
+                raise refused(ErrorCode.INVALID_REQUEST, "The partition is named more than once.")
             change = _change(topic.name, partition, may_change_factor, image, deciding)
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.message

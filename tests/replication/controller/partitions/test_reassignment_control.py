@@ -219,3 +219,15 @@ def test_reassignments_are_listed_where_they_are_asked_for_and_what_is_unknown_i
     assert listed(image, ("payments", [0])) == []
     assert listed(image, ("orders", [0, 1, -1])) == [("orders", 0)]
     assert listed(image, ("orders", [])) == []
+
+
+def test_a_partition_that_is_named_twice_is_refused_both_times() -> None:
+    """The second time nobody would know of the first: replicas of the one, and those in sync of the other."""
+    image = orders([1, 2])
+    named = [ReassignablePartition(partition_index=0, replicas=replicas) for replicas in ([3, 4], [2])]
+    request = AlterPartitionReassignmentsRequest(
+        topics=[ReassignableTopic(name="orders", partitions=[partition]) for partition in named]
+    )
+    records, response = decided(request, image)
+    codes = [result.error_code for topic in response.responses for result in topic.partitions]
+    assert (list(records), codes) == ([], [E.INVALID_REQUEST, E.INVALID_REQUEST])
