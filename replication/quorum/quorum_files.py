@@ -3,10 +3,9 @@
 Everything here blocks. What syncs is called in a worker.
 """
 
-from typing import NamedTuple
-
 from barnabas.base.files import Files, replace_file
 from barnabas.protocol.errors import CorruptMessage
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.stored.quorum_state import QuorumStateData
 from barnabas.protocol.stored.quorum_state_json import quorum_state_of_text, quorum_state_text
 from barnabas.replication.metadata.image import MetadataImage
