@@ -235,7 +235,7 @@ class ProducerState:
             guard = VerificationGuard(producer_epoch, base_sequence, is_v2=is_v2, created_ms=now_ms)
             self.guards[producer_id] = guard
         else:
-            guard.asked_again(producer_epoch, base_sequence)
+            guard.asked_again(producer_epoch, base_sequence, is_v2=is_v2)
         return guard
 
     # ---- changes

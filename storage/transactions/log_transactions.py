@@ -40,9 +40,12 @@ class LogTransactions:
         self._log.producers.guards.clear()
 
     def check_marker(self, marker: TransactionMarker) -> None:
-        """Raises InvalidProducerEpoch or TransactionCoordinatorFenced if the marker is one of the past."""
+        """Raises InvalidProducerEpoch or TransactionCoordinatorFenced if the marker is one of the past. If it may have
+        the epoch of the transaction that it ends, what waits to be appended to that one cannot be any more."""
         self._log.check_available()
         self._log.producers.check_marker(marker)
+        if not marker.has_own_epoch:
+            self._log.producers.guards.pop(marker.producer_id, None)
 
     def ended(self, transaction: CompletedTransaction) -> None:
         """Notes the row of an aborted transaction."""

@@ -97,6 +97,25 @@ def test_a_marker_leaves_only_the_guard_of_the_next_transaction(
     assert refusal(lambda: write(log, guard, epoch=1)) == expected
 
 
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_a_marker_of_the_old_rules_leaves_no_guard(epoch: int) -> None:
+    """A producer of the new rules has asked. Its transaction is ended by an EndTxn of the old ones, or the id belongs
+    to a producer of the old rules by now, with an epoch for many transactions: the marker has the guard's epoch."""
+    log = Broker().log()
+    late = ask(log, is_v2=True)
+    assert ask(log, epoch=epoch, is_v2=epoch == 0) is late
+    end(log, epoch=epoch, version=V1, is_committed=False)
+    assert refusal(lambda: write(log, late, epoch=epoch)) == ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_newer_epoch_that_asks_brings_its_own_rules() -> None:
+    log = Broker().log()
+    ask(log, is_v2=False)
+    guard = ask(log, epoch=1, is_v2=True)
+    end(log, epoch=1, version=V2)
+    write(log, guard, epoch=1)
+
+
 def test_an_old_epoch_is_refused_before_anybody_is_asked() -> None:
     log = Broker().log()
     begin(log, epoch=1)
