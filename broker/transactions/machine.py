@@ -201,12 +201,14 @@ class TransactionShard:
     # ---- timeout and expiry
 
     def _watch(self, transaction: Transaction) -> None:
-        """Sets the timer of an open transaction, and takes it back from one that is open no more."""
+        """Sets the timer of an open transaction, and takes it back from one that is open no more. Where the wall clock
+        was ahead when it began, it gets its timeout from now on, not what is left and the difference of the clocks."""
         timers, transactional_id = self._context.timers, transaction.transactional_id
         if transaction.state is not State.ONGOING:
             return timers.cancel(transactional_id)
-        due_ms = transaction.start_timestamp_ms + transaction.timeout_ms
-        timers.schedule(transactional_id, max(due_ms - self._context.now_ms(), 0), lambda: self._time_out(transaction))
+        age_ms = max(self._context.now_ms() - transaction.start_timestamp_ms, 0)
+        left_ms = max(transaction.timeout_ms - age_ms, 0)
+        timers.schedule(transactional_id, left_ms, lambda: self._time_out(transaction))
 
     def _time_out(self, transaction: Transaction) -> Decision[None] | None:
         transactional_id, context = transaction.transactional_id, self._context

@@ -88,7 +88,7 @@ class Transaction(NamedTuple):
     # ---- steps
 
     def _step(self, state: State, now_ms: int) -> "Transaction":
-        """Returns the transaction in its next state. Times never go back, even if the clock does."""
+        """Returns the transaction in its next state. Its last update never goes back, even if the clock does."""
         return self._replace(
             state=state,
             previous_producer_id=self.producer_id,
@@ -112,10 +112,9 @@ class Transaction(NamedTuple):
         """Returns it with partitions added, which begins a transaction if there is none."""
         is_begun = self.state is State.ONGOING
         before = self.partitions if is_begun else frozenset()
-        step = self._step(State.ONGOING, now_ms)
-        return step._replace(
+        return self._step(State.ONGOING, now_ms)._replace(
             partitions=before.union(partitions),
-            start_timestamp_ms=self.start_timestamp_ms if is_begun else step.last_update_timestamp_ms,
+            start_timestamp_ms=self.start_timestamp_ms if is_begun else now_ms,
             client_transaction_version=client_transaction_version,
         )
 
@@ -138,7 +137,7 @@ class Transaction(NamedTuple):
             producer_epoch=min(self.producer_epoch + 1, MAX_EPOCH),
             last_producer_epoch=self.producer_epoch,
             next_producer_id=next_producer_id,
-            start_timestamp_ms=step.last_update_timestamp_ms if self.is_idle else self.start_timestamp_ms,
+            start_timestamp_ms=now_ms if self.is_idle else self.start_timestamp_ms,
             client_transaction_version=client_transaction_version,
         )
 

@@ -60,6 +60,7 @@ class Markers:
 class TransactionHarness:
     def __init__(self, *, version: int = 2, first_epoch: int = 0) -> None:
         self.clock = FakeClock()
+        self.wall_clock_ahead_ms = 0
         self.report = FakeReport()
         self.version = version
         self.markers = Markers()
@@ -93,7 +94,7 @@ class TransactionHarness:
             TransactionContext(
                 timers=timers,
                 report=self.report,
-                now_ms=self.clock.now_ms,
+                now_ms=lambda: self.clock.now_ms() + self.wall_clock_ahead_ms,
                 transaction_version=lambda: self.version,
                 new_producer_id=self._new_producer_id,
                 coordinator_epoch=lambda: partition.leader_epoch,

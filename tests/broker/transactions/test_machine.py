@@ -21,6 +21,7 @@ from tests.broker.transactions.harness import (
 )
 
 LATER_MS = 500
+DAY_MS = 86_400_000
 
 
 @pytest.fixture
@@ -283,6 +284,27 @@ def test_the_time_of_a_transaction_goes_on_where_it_is_loaded(kit: TransactionHa
     kit.fail_over()
     kit.clock.advance(999)
     assert kit.state == "Ongoing"
+    kit.clock.advance(1)
+    assert kit.state == "CompleteAbort"
+
+
+def test_a_wall_clock_that_was_ahead_for_a_while_makes_no_later_transaction_longer(kit: TransactionHarness) -> None:
+    kit.wall_clock_ahead_ms = DAY_MS
+    producer = kit.init()
+    kit.wall_clock_ahead_ms = 0
+    kit.add(producer, ORDERS)
+    assert kit.now().start_timestamp_ms == kit.clock.now_ms()
+    kit.clock.advance(TIMEOUT_MS)
+    assert kit.state == "CompleteAbort"
+
+
+def test_a_wall_clock_that_is_set_back_makes_no_transaction_longer_than_its_timeout(kit: TransactionHarness) -> None:
+    kit.wall_clock_ahead_ms = DAY_MS
+    producer = open_transaction(kit)
+    kit.wall_clock_ahead_ms = 0
+    kit.fail_over()
+    kit.clock.advance(TIMEOUT_MS - 1)
+    assert kit.now().producer == producer
     kit.clock.advance(1)
     assert kit.state == "CompleteAbort"
 
