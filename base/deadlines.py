@@ -2,18 +2,21 @@
 
 - Moving a deadline to a later time costs a lookup and an assignment: every heartbeat does it. The entry in the
   heap stays where it is, and is put in again when it comes up too early.
-- A deadline that moves to an earlier time leaves its old entry behind, which is dropped when it comes up.
+- A deadline that is cancelled, or moves to an earlier time, leaves its old entry behind, which is dropped when it comes
+  up, or earlier when most entries are such.
 - The source of time is a parameter: the wall clock for times that are stored, the monotonic one for timeouts. A
   correction of the wall clock must not end a session.
 """
 
 from collections.abc import Callable, Hashable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
 from barnabas.base.environment import Clock, Timer
 
 K = TypeVar("K", bound=Hashable)
+
+_LEFT_BEHIND_MAX = 64
 
 
 class _Deadline(Generic[K]):
@@ -65,6 +68,9 @@ class Deadlines(Generic[K]):
     def cancel(self, key: K) -> None:
         """Cancels the deadline of this key. Does nothing if there is none."""
         self._by_key.pop(key, None)
+        if len(self._heap) > 2 * len(self._by_key) + _LEFT_BEHIND_MAX:
+            self._heap[:] = [entry for entry in self._heap if self._by_key.get(entry[1].key) is entry[1]]
+            heapify(self._heap)
 
     def clear(self) -> None:
         self._by_key.clear()

@@ -118,6 +118,18 @@ def test_however_many_deadlines_move_one_timer_of_the_loop_stands_for_all() -> N
     assert kit.fired == []
 
 
+def test_deadlines_that_are_cancelled_leave_nothing_behind() -> None:
+    """Each transaction sets one for its timeout, which may be hours away, and takes it back when it ends."""
+    kit = Kit()
+    kit.schedule("stays", 900_000)
+    for number in range(10_000):
+        kit.schedule(f"id-{number % 10}", 800_000)
+        kit.deadlines.cancel(f"id-{number % 10}")
+    assert len(kit.deadlines._heap) < 100
+    kit.clock.advance(900_000)
+    assert kit.fired == ["stays"]
+
+
 def test_a_deadline_that_fails_does_not_stop_those_after_it() -> None:
     clock, fired = TwoClocks(), []
 
