@@ -10,6 +10,7 @@ Rules:
   written.
 """
 
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -27,6 +28,10 @@ from barnabas.protocol.types import TopicPartition
 
 _RETRY_MS = 500
 """The wait before a timed-out transaction is looked at again that could not be aborted, or a decision not committed."""
+_FORGOTTEN_AT_ONCE = 200
+"""How many ids expire in one turn of the loop: where a million do, everybody else would wait for ten seconds."""
+_EXPIRY = ("expiry",)
+"""The key of its timer; those of transactions are their ids."""
 
 
 class TransactionContext(NamedTuple):
@@ -228,21 +233,25 @@ class TransactionShard:
         return Decision([_record(aborted)], None, on_appended=on_appended, on_committed=finish)
 
     def expire(self, expiration_ms: int) -> Decision[None]:
-        """Forgets the ids without a transaction that nobody has used for so long."""
+        """Forgets the ids without a transaction that nobody has used for so long: some now, the others in later turns
+        of the loop."""
         last_ms = self._context.now_ms() - expiration_ms
-        expired = [
-            transaction.transactional_id
-            for transaction in self._transactions.values()
-            if transaction.is_idle and transaction.last_update_timestamp_ms <= last_ms
-        ]
+        expired = deque(one for one in self._transactions.values() if one.is_idle_since(last_ms))
+        return self._forget(expired, 0)
+
+    def _forget(self, expired: deque[Transaction], forgotten: int) -> Decision[None]:
+        some = [expired.popleft() for _ in range(min(len(expired), _FORGOTTEN_AT_ONCE))]
+        names = [one.transactional_id for one in some if self._transactions.get(one.transactional_id) is one]
+        forgotten += len(names)
 
         def on_appended() -> None:
             if expired:
-                self._context.report.info(
-                    f"{len(expired)} transactional ids have expired", transactional_ids=len(expired)
-                )
+                self._context.timers.schedule(_EXPIRY, 1, lambda: self._forget(expired, forgotten))
+            elif forgotten:
+                text = f"{forgotten} transactional ids have expired"
+                self._context.report.info(text, transactional_ids=forgotten)
 
-        return Decision([(transactional_id, None) for transactional_id in expired], None, on_appended=on_appended)
+        return Decision([(name, None) for name in names], None, on_appended=on_appended)
 
     # ---- records
 

@@ -73,6 +73,10 @@ class Transaction(NamedTuple):
         """Returns whether no transaction is under way."""
         return self.state in (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
 
+    def is_idle_since(self, time_ms: int) -> bool:
+        """Returns whether nothing has happened to it after this time, and no transaction is under way."""
+        return self.last_update_timestamp_ms <= time_ms and self.is_idle
+
     @property
     def is_epoch_exhausted(self) -> bool:
         return self.producer_epoch >= LAST_EPOCH

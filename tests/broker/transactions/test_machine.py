@@ -344,6 +344,36 @@ def test_ids_that_nobody_uses_expire_unless_a_transaction_is_open(kit: Transacti
     assert [one.transactional_id for one in kit.runtime.machine.transactions()] == ["busy"]
 
 
+def test_however_many_ids_expire_the_loop_is_held_up_by_few_at_a_time(kit: TransactionHarness) -> None:
+    kit.producer_ids = list(range(1_001))
+    for number in range(1_000):
+        kit.init(f"idle-{number}")
+    kit.clock.advance(DAY_MS)
+    producer = kit.init("used")
+    kit.expire(DAY_MS)
+    assert len(kit.runtime.machine.transactions()) > 700
+    kit.init("idle-999")  # just in time
+    kit.clock.advance(100)
+    assert [one.transactional_id for one in kit.runtime.machine.transactions()] == ["idle-999", "used"]
+    assert kit.now("used").producer == producer
+    assert kit.report.having("999 transactional ids have expired")
+
+
+def test_ids_that_could_not_be_forgotten_expire_another_time(kit: TransactionHarness) -> None:
+    kit.producer_ids = list(range(1_001))
+    for number in range(1_000):
+        kit.init(f"idle-{number}")
+    kit.clock.advance(DAY_MS)
+    kit.expire(DAY_MS)
+    kit.partition.append_error = NotEnoughReplicas("one of two")
+    kit.clock.advance(100)
+    kit.partition.append_error = None
+    kit.clock.advance(LATER_MS + 100)
+    assert len(kit.runtime.machine.transactions()) == 200
+    kit.expire(DAY_MS)
+    assert not kit.runtime.machine.transactions()
+
+
 def test_who_comes_back_after_its_id_has_expired_gets_another_producer_id(kit: TransactionHarness) -> None:
     producer = kit.init()
     kit.clock.advance(10)
