@@ -76,7 +76,11 @@ class Promise(Generic[T]):
         def go_on(kept: Promise[T]) -> None:
             if kept.error is not None:
                 return chained.fail(kept.error)
-            function(kept.value).when_done(settle)
+            try:
+                next_one = function(kept.value)
+            except Exception as error:
+                return chained.fail(error)
+            next_one.when_done(settle)
 
         self.when_done(go_on)
         return chained
@@ -87,11 +91,14 @@ class Promise(Generic[T]):
 
         def settle(kept: Promise[T]) -> None:
             if kept.error is None:
-                kept_anyhow.resolve(kept.value)
-            elif isinstance(kept.error, KafkaError):
-                kept_anyhow.resolve(function(kept.error))
-            else:
-                kept_anyhow.fail(kept.error)
+                return kept_anyhow.resolve(kept.value)
+            if not isinstance(kept.error, KafkaError):
+                return kept_anyhow.fail(kept.error)
+            try:
+                value = function(kept.error)
+            except Exception as error:
+                return kept_anyhow.fail(error)
+            kept_anyhow.resolve(value)
 
         self.when_done(settle)
         return kept_anyhow

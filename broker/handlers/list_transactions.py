@@ -32,11 +32,9 @@ def handle(
     return all_of([shard.or_else(_transactions_of_none) for shard in shards]).map(wanted.response)
 
 
-def _transactions_of_none(error: KafkaError) -> list[Transaction]:
+def _transactions_of_none(error: KafkaError) -> list[Transaction] | KafkaError:
     """Returns none for a partition that was moved away meanwhile: its new leader lists them."""
-    if error.code == ErrorCode.NOT_COORDINATOR:
-        return []
-    raise error
+    return [] if error.code == ErrorCode.NOT_COORDINATOR else error
 
 
 def _refused(code: ErrorCode) -> ListTransactionsResponse:
@@ -54,7 +52,12 @@ class Filter:
         self._duration_ms = request.duration_filter
         self._now_ms = now_ms
 
-    def response(self, shards: list[list[Transaction]]) -> ListTransactionsResponse:
+    def response(self, shards: list[list[Transaction] | KafkaError]) -> ListTransactionsResponse:
+        transactions: list[Transaction] = []
+        for shard in shards:
+            if isinstance(shard, KafkaError):
+                return _refused(shard.code)
+            transactions += shard
         known = {*_NEVER_STORED, *(state.label for state in State)}
         return ListTransactionsResponse(
             error_code=ErrorCode.NONE,
@@ -65,8 +68,7 @@ class Filter:
                     producer_id=transaction.producer_id,
                     transaction_state=transaction.state.label,
                 )
-                for shard in shards
-                for transaction in shard
+                for transaction in transactions
                 if self._lets_through(transaction)
             ],
         )

@@ -175,10 +175,14 @@ class TransactionCoordinator:
             return failed(InvalidRequest("a transactional id cannot be empty"))
         return self._runtime.run(transactional_id, lambda shard: Decision((), shard.describe(transactional_id)))
 
-    def transactions(self) -> list[Promise[list[Transaction]]]:
+    def transactions(self) -> list[Promise[list[Transaction] | KafkaError]]:
         """Returns promises of what this broker coordinates. Raises CoordinatorLoadInProgress if it is not all
         loaded."""
-        return self._runtime.run_on_each(lambda shard: Decision((), shard.transactions()))
+
+        def decide(shard: TransactionShard) -> Decision[list[Transaction] | KafkaError]:
+            return Decision((), shard.transactions())
+
+        return self._runtime.run_on_each(decide)
 
     # ---- shards
 

@@ -63,6 +63,20 @@ def test_a_bug_in_the_function_fails_the_mapped_promise_and_not_the_one_who_keep
     assert isinstance(mapped.error, ZeroDivisionError)
 
 
+def test_a_bug_in_what_follows_or_takes_its_place_is_theirs_as_well() -> None:
+    def failing(_: object) -> Promise[int]:
+        raise ZeroDivisionError
+
+    promise: Promise[int] = Promise()
+    followed = promise.then(failing)
+    promise.resolve(1)
+    assert isinstance(followed.error, ZeroDivisionError)
+    refused: Promise[int] = Promise()
+    replaced = refused.or_else(lambda error: 1 // len(error.message))
+    refused.fail(KafkaError(""))
+    assert isinstance(replaced.error, ZeroDivisionError)
+
+
 def test_abandoning_tells_the_source_through_every_mapping() -> None:
     abandoned: list[str] = []
     promise: Promise[int] = Promise(lambda: abandoned.append("abandoned"))
