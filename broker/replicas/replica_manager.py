@@ -2,8 +2,8 @@
 
 - A partition is opened when it is first asked for: a broker with ten thousand of them starts as fast as one with ten.
   Only those that other brokers lead are opened without being asked for, because they have to be fetched.
-- The metadata say which partitions exist; their directories may follow. The first few of a new topic are created before
-  the answer, the others a few at a time between requests, or when they are first asked for.
+- The metadata say which partitions exist; their directories may follow. The first few of a change, of whatever topics,
+  are created before the answer, the others a few at a time between requests, or when they are first asked for.
 - A change of the metadata is applied as a whole before those who wait are told of it. What they do then, such as
   reading again, finds nothing half done: a topic that was deleted may be there again under the same name.
 - What lies in a log dir that has failed is refused, and followed no more; it is led until the controller knows.
@@ -11,12 +11,12 @@
   of a topic that is gone: a person may want it.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.base.environment import Environment
 from barnabas.broker.replicas.cluster_view import ClusterView
+from barnabas.broker.replicas.opening_queue import OpeningQueue
 from barnabas.broker.replicas.replica_dirs import ReplicaDirs
 from barnabas.protocol.config_types import ResourceType
 from barnabas.protocol.errors import KafkaError, KafkaStorageError, NotLeaderOrFollower, UnknownTopicOrPartition
@@ -40,10 +40,6 @@ if TYPE_CHECKING:
     from barnabas.broker.replicas.partition import Partition, Role
     from barnabas.replication.isr import IsrChange
     from barnabas.storage.log_dir import LogDir
-
-CREATED_AT_ONCE = 32
-_CREATING_MS = 5
-_BREATH_MS = 5
 
 
 class ReplicaSettings(NamedTuple):
@@ -85,10 +81,9 @@ class ReplicaManager:
         self._replication: Replicator | None = None
         self._dirs = dirs
         self._logs = logs
-        self._clock = environment.clock
         self._report = environment.report
-        self._to_open: deque[tuple[TopicPartition, bool]] = deque()
-        """The partitions to create, or to follow, in a moment; and whether they were created just now."""
+        self._openings = OpeningQueue(environment.clock, self._open)
+        """The partitions to create, or to follow."""
         self._leaders: dict[tuple[str, int], LeaderPartition] = {}
         self._followers: dict[tuple[str, int], FollowerPartition] = {}
         self._closed: list[tuple[LeaderPartition | FollowerPartition, KafkaError]] = []
@@ -191,7 +186,8 @@ class ReplicaManager:
         return described.leader != self._node_id and self._is_here(described)
 
     def close(self) -> None:
-        """Fetches from nobody any more."""
+        """Fetches from nobody any more, and creates nothing: the next start does."""
+        self._openings.close()
         if self._replication is not None:
             self._replication.close()
         self._dirs.close()
@@ -233,7 +229,7 @@ class ReplicaManager:
                     self._dirs.tell(name, topic, described)
                     if self._is_followed(described):
                         followed.append(name)
-        self._open_later(followed, are_new=False)
+        self._openings.open_later(followed, are_new=False)
 
     def _why_stray(self, name: TopicPartition) -> str | None:
         """Returns why nobody wants a log. One that is not open yet is compared with its topic's id when it is."""
@@ -249,6 +245,7 @@ class ReplicaManager:
 
     def apply(self, image: MetadataImage, changes: ImageChanges) -> None:
         self._image = self._cluster.image = image
+        self._openings.begin_change()
         for topic in changes.deleted_topics:  # first: a topic of the same name may come after it
             self._delete(topic)
         for topic in changes.created_topics:
@@ -290,17 +287,9 @@ class ReplicaManager:
 
     def _create(self, topic: TopicImage, indexes: Iterable[int]) -> None:
         here = [TopicPartition(topic.name, i) for i in indexes if self._is_here(topic.partitions[i])]
-        for name in here[:CREATED_AT_ONCE]:
-            self._open(name, is_new=True)
-        self._open_later(here[CREATED_AT_ONCE:], are_new=True)
+        self._openings.create(here)
 
-    def _open_later(self, names: Iterable[TopicPartition], *, are_new: bool) -> None:
-        was_idle = not self._to_open
-        self._to_open.extend((name, are_new) for name in names)
-        if was_idle and self._to_open:
-            self._clock.call_soon(self._open_some)
-
-    def _open(self, name: TopicPartition, *, is_new: bool) -> None:
+    def _open(self, name: TopicPartition, is_new: bool) -> None:
         """Opens or creates its log, unless the partition was deleted meanwhile, or moved away, and begins to fetch what
         another broker leads. A failure is reported, and the next request for the partition tries again."""
         topic, described = self._image.topic(name.topic), self._image.partition(*name)
@@ -310,14 +299,6 @@ class ReplicaManager:
             except KafkaStorageError as error:
                 return self._report.warning(f"{name} could not be created: {error.message}", topic_partition=str(name))
             self._follow_leader(name)
-
-    def _open_some(self) -> None:
-        deadline_ms = self._clock.monotonic_ms() + _CREATING_MS
-        while self._to_open and self._clock.monotonic_ms() < deadline_ms:
-            name, is_new = self._to_open.popleft()
-            self._open(name, is_new=is_new)
-        if self._to_open:
-            self._clock.call_later(_BREATH_MS, self._open_some)
 
     def _is_here(self, partition: PartitionImage) -> bool:
         return self._node_id in partition.replicas

@@ -6,6 +6,7 @@ import pytest
 
 from barnabas.broker.replicas.follower import FollowerPartition
 from barnabas.broker.replicas.leader import ACKS_ALL, LeaderPartition
+from barnabas.broker.replicas.opening_queue import AT_ONCE
 from barnabas.broker.replicas.partition import Isolation, Partition, Role
 from barnabas.broker.replicas.replica_dirs import ReplicaDirs
 from barnabas.broker.replicas.replica_manager import ReplicaManager, ReplicaSettings
@@ -152,6 +153,15 @@ def test_what_does_not_exist_is_unknown(name: str, index: int) -> None:
     node.learn(topic(), led_by(US))
     with pytest.raises(UnknownTopicOrPartition):
         node.replicas.partition(name, index)
+
+
+def test_many_new_topics_are_there_when_they_are_asked_for_and_not_all_at_once() -> None:
+    node, ids = Node(), [uuid(number) for number in range(100, 101 + AT_ONCE)]
+    topics = [TopicRecord(name=topic_id.hex(), topic_id=topic_id) for topic_id in ids]
+    node.learn(*topics, *(led_by(US, topic_id=topic_id) for topic_id in ids))
+    assert len(list(node.storage.manager.partitions())) == AT_ONCE
+    for topic_id in ids:
+        node.replicas.partition(topic_id.hex(), 0)
 
 
 def test_losing_the_lead_ends_serving_and_tells_those_who_wait() -> None:
