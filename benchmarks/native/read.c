@@ -1,6 +1,7 @@
 /* Fetch requests by hand: `readers` connections, each reading all partitions from the start and checking every record.
  *
- * expect=N: each reader must find exactly N records and then the end. milliseconds=N: not longer than that.
+ * expect=N: each reader must find exactly N records and then the end. milliseconds=N: not longer than that; without
+ * expect=N one that comes to the end begins again, because there it would only wait.
  * tail=1 counts latency from a record's stamp to its arrival. group=NAME: reader i commits in group NAME-i after every
  * fetch, and what the group remembers at the end is compared. silence_ms=N: no longer without a record while some are to
  * come; a broker that answers with nothing for ever is not one to wait for. coordinator_ms=N: nor for groups to work. */
@@ -35,22 +36,29 @@ static bool has_more(const struct follower *follower, uint32_t partition) {
     return follower->high_watermarks[partition] < 0 || follower->offsets[partition] < follower->high_watermarks[partition];
 }
 
-static bool finished(const struct follower *follower) {
-    if (ends && now_ns() > ends)
-        return true;
-    if (!expected)
-        return false;
+static bool at_end(const struct follower *follower) {
     for (uint32_t partition = 0; partition < partitions; partition++)
         if (has_more(follower, partition))
             return false;
-    return !tails || follower->ledger.records >= expected;
+    return true;
+}
+
+static bool finished(const struct follower *follower) {
+    if (ends && now_ns() > ends)
+        return true;
+    return expected && at_end(follower) && (!tails || follower->ledger.records >= expected);
+}
+
+static void begin_again(struct follower *follower) {
+    memset(follower->offsets, 0, partitions * sizeof *follower->offsets);
+    memset(follower->ledger.next, 0, follower->ledger.streams * sizeof *follower->ledger.next);
 }
 
 static uint32_t chosen(const struct follower *follower, uint32_t *found) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < partitions && count < PARTITIONS_AT_ONCE; i++) {
         uint32_t partition = (follower->from + i) % partitions;
-        if (tails || !expected || has_more(follower, partition))
+        if (tails || has_more(follower, partition))
             found[count++] = partition;
     }
     return count;
@@ -235,10 +243,13 @@ static void reply_came(struct connection *connection, const struct request *requ
         fetch_came(follower, reply);
         if (group)
             commit_send(connection);
-        if (!finished(follower))
-            fetch_send(connection);
-        else
+        if (finished(follower)) {
             done++;
+            break;
+        }
+        if (!expected && at_end(follower))
+            begin_again(follower);
+        fetch_send(connection);
         break;
     case OFFSET_COMMIT:
         commit_came(reply);

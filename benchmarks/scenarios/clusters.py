@@ -108,8 +108,8 @@ SCENARIOS = (
         name="two-brokers-consume",
         title="Consume from two brokers over 16 connections",
         method="Two clients with 8 connections each read topics of 4 partitions with batches of 16 records of 1 KB, "
-        "each from a broker of its own, each connection all of it from the start, for 1.5 s, and check every record. "
-        "Apache Kafka is one broker.",
+        "each from a broker of its own, each connection all of it from the start and then again, for 1.5 s, and check "
+        "every record. Apache Kafka is one broker.",
         metrics=(more("MB/s"), less("CPU s/GB"), unjudged("client cores")),
         cases=(Case("16 connections"),),
         measure=consume,

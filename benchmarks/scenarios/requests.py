@@ -42,8 +42,8 @@ def batches(bench: Bench, case: Case) -> Figures:
 
 
 def read_by(bench: Bench, topic: str, connections: int, produced: Outcome) -> Outcome:
-    """Lets each connection read all that there is. One alone reads to the end; many are stopped before that, because a
-    connection at the end would only wait."""
+    """Lets each connection read all that there is. One alone reads to the end; many begin again there until they are
+    stopped, because those that are done would leave the others more than their share."""
     reading = {"topic": topic, "partitions": 4, "readers": connections, "streams": int(produced["streams"])}
     if connections == 1:
         return bench.load("read", expect=int(produced["records"]), **reading)
@@ -71,8 +71,8 @@ SCENARIOS = (
         name="connections",
         title="Batches over many connections",
         method="Produce requests with a batch of 16 records of 1 KB; 4 in flight over 1 connection, else 1 over each. "
-        "Then as many connections read them all, each from the start, for 1.5 s, and check every record; 1 connection "
-        "does that once.",
+        "Then as many connections read them all, each from the start and then again, for 1.5 s, and check every "
+        "record; 1 connection does that once.",
         metrics=tuple(
             metric
             for way in ("produce", "consume")

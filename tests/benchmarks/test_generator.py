@@ -80,6 +80,16 @@ def test_p99_9_takes_ten_thousand_samples(
     assert ("latency_ms_p99.9" in bench.load("produce", **load)) == told
 
 
+def test_readers_that_come_to_the_end_begin_again_until_they_are_stopped(bench_behind: Callable[[Lie], Bench]) -> None:
+    bench = bench_behind(lies.none)
+    topic = bench.topic(2)
+    written = bench.load("produce", topic=topic, partitions=2, requests=10, records=10)
+    reading = {"topic": topic, "partitions": 2, "streams": int(written["streams"]), "readers": 3}
+    read = bench.load("read", milliseconds=300, **reading)
+    assert read["records"] > 3 * 2 * written["records"], "one that waits there measures nothing"
+    assert bench.load("read", expect=int(written["records"]), **reading)["records"] == 3 * written["records"]
+
+
 def python(*lines: str) -> list[str]:
     return [sys.executable, "-c", "\n".join(("import sys, time, pathlib", *lines))]
 
