@@ -126,8 +126,7 @@ class Cluster(Broker):
         check_created(self._ask_controller(create_topics_request(topics, config or {})))
 
         def is_known() -> bool:
-            images = [node.process.image for node in nodes.moving if nodes.can_elect(node) and node.process is not None]
-            return all(image is None or image.topic(name) is not None for image in images for name in topics)
+            return all(image.topic(name) is not None for image in nodes.images for name in topics)
 
         nodes.runtime.wait_until(is_known, "not every node heard of the topics")
 
@@ -158,7 +157,8 @@ class Cluster(Broker):
 
     def move_leader(self, topic: str, partition: int, to: int) -> None:
         """Makes the node `to` the leader of a partition, and its preferred one. Raises ValueError if it has no replica
-        of it, and RuntimeError if its replica is not in sync: then it cannot lead."""
+        of it, and RuntimeError if its replica is not in sync: then it cannot lead. Returns when every node that is not
+        cut off knows its leader."""
         nodes = self._nodes
         found = nodes.runtime.call(lambda: nodes.partition(topic, partition))
         if found.leader == to:
@@ -176,9 +176,12 @@ class Cluster(Broker):
         self._ask_controller(
             ElectLeadersRequest(topic_partitions=[TopicPartitions(topic=topic, partitions=[partition])])
         )
-        nodes.runtime.wait_until(
-            lambda: nodes.partition(topic, partition).leader == to, f"node {to} does not lead {topic}-{partition}"
-        )
+
+        def is_known() -> bool:
+            led = [image.topic(topic) for image in (nodes.image, *nodes.images)]
+            return all(found is not None and found.partitions[partition].leader == to for found in led)
+
+        nodes.runtime.wait_until(is_known, f"node {to} does not lead {topic}-{partition}")
 
     def wait_in_sync(self, timeout: float = TIMEOUT_S) -> None:
         """Returns when every replica of every partition is in sync. Raises TimeoutError, which names the partitions

@@ -59,6 +59,12 @@ class Nodes:
         return max(found, key=lambda image: image.end_offset)
 
     @property
+    def images(self) -> list[MetadataImage]:
+        """Returns the metadata of each node that moves and is not cut off, as far as it has some."""
+        images = [node.process.image for node in self.moving if self.can_elect(node) and node.process is not None]
+        return [image for image in images if image is not None]
+
+    @property
     def out_of_sync(self) -> dict[TopicPartition, set[int]]:
         """Returns the replicas that are not in sync, by partition. Those of a node that does not move are not, even if
         the others have not noticed so far."""
