@@ -1,8 +1,9 @@
 """What a state machine decides: records to append, all of them or none, and what to answer once they are committed.
 
-The order of things: the machine decides, and changes nothing. The records are appended. `on_appended` is called. The
-records are replayed. When everything that the machine has replayed is committed, `on_committed` is called and the
-answer leaves. If the append is refused, `on_committed` gets the reason, and nothing has happened.
+The order of things: the machine decides, and changes nothing. The records are appended. They are replayed, and
+`on_appended` is called. When everything that the machine has replayed is committed, `on_committed` is called and the
+answer leaves. If the append is refused, `on_committed` gets the reason, and nothing has happened. If the commit takes
+too long, `on_committed` gets that, too, and the records may be committed later.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +33,8 @@ class Decision(Generic[R]):
     """
     - `response`: a value is answered when the records are committed. A promise is settled by the state machine itself,
       when it sees fit; if the records cannot be written, `on_committed` must see to it.
-    - `on_appended`: what to do besides, such as setting timers. It is also called where there are no records.
+    - `on_appended`: what to do besides, such as setting timers: what was replayed holds, however long its commit takes.
+      It is also called where there are no records.
     - `on_committed`: gets None when the records are committed, or the reason why they are not. It must not raise.
     - `is_replayed`: False where deciding has changed the state already, as in a classic group, whose members wait for
       each other in memory. Such records are replayed by the next load only.

@@ -233,13 +233,13 @@ class ShardRuntime(Generic[M]):
                 finish(KafkaError(f"a bug: {error!r}", ErrorCode.UNKNOWN_SERVER_ERROR))
                 self._report.error(f"a bug: {error!r}")
                 return promise
-        if decision.on_appended is not None:
-            decision.on_appended()
         if decision.is_replayed:
             producer_id = NO_PRODUCER_ID if transaction is None else transaction.producer.producer_id
             replay = self.machine.replay
             for offset, (key, value) in enumerate(decision.records, self._seen_end_offset - len(decision.records)):
                 replay(key, value, offset, producer_id)
+        if decision.on_appended is not None:
+            decision.on_appended()
         self._when_committed(finish)
         return promise
 

@@ -12,7 +12,6 @@ Both are records: tombstones of the one group, then the other. A restart reads w
 from collections.abc import Collection
 
 from barnabas.broker.groups.assignors import Partitions
-from barnabas.broker.groups.classic.answers import join_error, sync_error
 from barnabas.broker.groups.classic.group import ClassicGroup
 from barnabas.broker.groups.classic.member import ClassicMember, Protocols
 from barnabas.broker.groups.classic.records import group_metadata_record
@@ -23,7 +22,7 @@ from barnabas.broker.groups.consumer.member import ConsumerMember, with_epoch
 from barnabas.broker.groups.consumer.subscriptions import metadata_hash
 from barnabas.broker.groups.context import GroupContext
 from barnabas.broker.groups.record import GroupRecord
-from barnabas.protocol.errors import ErrorCode, GroupIdNotFound, ProtocolError
+from barnabas.protocol.errors import GroupIdNotFound, ProtocolError
 from barnabas.protocol.stored.consumer_protocol import (
     PROTOCOL_TYPE,
     ConsumerProtocolAssignment,
@@ -63,14 +62,6 @@ class GroupMigration:
         records += classic.tombstones()
         records += _records_of(group)
         return group
-
-    @staticmethod
-    def end_rebalance(classic: ClassicGroup) -> None:
-        """Makes members that wait in the classic group join again: the member that makes it a consumer group begins
-        another rebalance."""
-        for member in classic.members.values():
-            classic.answer_join(member, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
-            classic.answer_sync(member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
 
     def _upgraded(self, classic: ClassicGroup) -> ConsumerGroup:
         image, epoch = self._context.image(), classic.generation_id

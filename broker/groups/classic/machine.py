@@ -138,8 +138,8 @@ class ClassicMachine:
 
     def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
         old = self._context.find(key.group, ClassicGroup)
-        if old is not None:
-            self._rebalance.forget(old, ErrorCode.NOT_COORDINATOR)
+        if old is not None:  # those who wait in it join again: it is about to become a consumer group
+            self._rebalance.forget(old, ErrorCode.REBALANCE_IN_PROGRESS)
             del self._context.groups[key.group]
         if value is not None:
             self._context.groups[key.group] = group_from_record(

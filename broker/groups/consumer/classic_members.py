@@ -8,7 +8,9 @@ Where a request writes nothing, the member's timers are set while deciding. A gr
 classic one follows the rules of classic groups: it changes while deciding, and changes back if that cannot be stored.
 """
 
-from barnabas.broker.coordinator.decision import Committed, Decision
+from collections.abc import Callable
+
+from barnabas.broker.coordinator.decision import Decision
 from barnabas.broker.groups.classic.answers import UNKNOWN_MEMBER_ID, join_error
 from barnabas.broker.groups.classic.join import client_reason
 from barnabas.broker.groups.classic.leave import identities, leave_answer
@@ -98,8 +100,7 @@ class ConsumerClassic:
         return Decision(
             records,
             _joined(update),
-            on_appended=update.remember_topics,
-            on_committed=self._after_join(group, update, request, replaced),
+            on_appended=self._after_join(group, update, request, replaced),
         )
 
     def _join_empty(
@@ -125,13 +126,12 @@ class ConsumerClassic:
 
     def _after_join(
         self, group: ConsumerGroup, update: MemberUpdate, request: JoinGroupRequest, replaced: ConsumerMember | None
-    ) -> Committed:
+    ) -> Callable[[], None]:
         member_id, epoch_before = update.member.member_id, group.epoch
         is_new = not group.has_member(member_id)
 
-        def on_committed(error: KafkaError | None) -> None:
-            if error is not None:
-                return
+        def on_appended() -> None:
+            update.remember_topics()
             group_id = group.group_id
             self._sessions.cancel(JOIN, group_id, member_id)
             self._sessions.schedule_session(group_id, member_id, request.session_timeout_ms)
@@ -141,7 +141,7 @@ class ConsumerClassic:
             if text := update.summary(epoch_before, is_new=is_new):
                 self._departures.report(group, text)
 
-        return on_committed
+        return on_appended
 
     # ---- SyncGroup, Heartbeat, LeaveGroup
 

@@ -20,7 +20,6 @@ from barnabas.broker.groups.consumer.subscriptions import metadata_hash
 from barnabas.broker.groups.context import GroupContext
 from barnabas.broker.groups.migration import GroupMigration, protocols_of
 from barnabas.broker.groups.record import GroupRecord
-from barnabas.protocol.errors import KafkaError
 
 R = TypeVar("R")
 
@@ -45,13 +44,12 @@ class ConsumerDepartures:
         left = counted(len(group.members) - len(members), "member")
         text += f"; group epoch {group.epoch} -> {group.epoch + 1}, {left} left"
 
-        def on_committed(error: KafkaError | None) -> None:
-            if error is None:
-                self.report(group, text)
-                for member in members:
-                    self.sessions.settle(group.group_id, member.member_id)
+        def on_appended() -> None:
+            self.report(group, text)
+            for member in members:
+                self.sessions.settle(group.group_id, member.member_id)
 
-        return Decision(records, response, on_committed=on_committed)
+        return Decision(records, response, on_appended=on_appended)
 
     def _removal(self, group: ConsumerGroup, members: Collection[ConsumerMember]) -> list[GroupRecord]:
         records: list[GroupRecord] = []
@@ -77,12 +75,11 @@ class ConsumerDepartures:
             partitions_pending_revocation=NO_PARTITIONS,
         )
 
-        def on_committed(error: KafkaError | None) -> None:
-            if error is None:
-                self.sessions.cancel(REBALANCE, group.group_id, member.member_id)
-                self.report(group, f"static member {member.instance_id} ({member.member_id}) left for a while")
+        def on_appended() -> None:
+            self.sessions.cancel(REBALANCE, group.group_id, member.member_id)
+            self.report(group, f"static member {member.instance_id} ({member.member_id}) left for a while")
 
-        return Decision([consumer_records.current_record(group.group_id, away)], response, on_committed=on_committed)
+        return Decision([consumer_records.current_record(group.group_id, away)], response, on_appended=on_appended)
 
     def downgraded(
         self,
@@ -94,21 +91,19 @@ class ConsumerDepartures:
         joining: ConsumerMember | None = None,
         is_rebalanced: bool = True,
     ) -> Decision[R]:
-        """Makes a classic group of it, once the records are written. They hold the chosen protocol only; until it is
-        loaded again, the group knows the others as well."""
+        """Makes a classic group of it with these records. They hold the chosen protocol only; until it is loaded again,
+        the group knows the others as well."""
         member_ids = list(group.members)
         members = [*group.members.values(), *([joining] if joining is not None else [])]
         protocols = {member.member_id: protocols_of(member) for member in members if member.uses_classic_protocol}
 
-        def on_committed(error: KafkaError | None) -> None:
-            if error is not None:
-                return
+        def on_appended() -> None:
             for member_id in member_ids:
                 self.sessions.cancel_all(group.group_id, member_id)
             self.report(group, f"goes on as a classic group: {why}")
             self._classic.adopt(group.group_id, protocols, why if is_rebalanced else None)
 
-        return Decision(records, response, on_committed=on_committed)
+        return Decision(records, response, on_appended=on_appended)
 
     def report(self, group: ConsumerGroup, text: str) -> None:
         self._context.report.info(f"consumer group {group.group_id}: {text}", group_id=group.group_id)

@@ -10,13 +10,14 @@ Rules, Kafka's:
 - Time that passes without a sign of life, or without giving up partitions that others wait for, removes a member.
 
 A group changes by replay only. What a decision does besides its records waits until they are appended: `on_appended`
-and `on_committed` do it. One thing is done while deciding: a sign of life prolongs the session of its member, even if
+does it. One thing is done while deciding: a sign of life prolongs the session of its member, even if
 the records that go with it cannot be written. The member is alive all the same, and must not be fenced for a full disk.
 """
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
-from barnabas.broker.coordinator.decision import Committed, Decision
+from barnabas.broker.coordinator.decision import Decision
 from barnabas.broker.groups.assignors import Partitions
 from barnabas.broker.groups.classic.group import ClassicGroup
 from barnabas.broker.groups.classic.machine import ClassicMachine
@@ -42,10 +43,10 @@ from barnabas.broker.groups.consumer.member import (
 from barnabas.broker.groups.consumer.member_update import MemberUpdate, replace_static_member
 from barnabas.broker.groups.context import ClientInfo, GroupContext
 from barnabas.broker.groups.group import GroupType
-from barnabas.broker.groups.group_config import group_config
+from barnabas.broker.groups.group_config import GroupConfig, group_config
 from barnabas.broker.groups.migration import GroupMigration
 from barnabas.broker.groups.record import GroupRecord
-from barnabas.protocol.errors import ErrorCode, GroupIdNotFound, KafkaError
+from barnabas.protocol.errors import ErrorCode, GroupIdNotFound
 from barnabas.protocol.messages.consumer_group_describe import DescribedGroup
 from barnabas.protocol.messages.consumer_group_heartbeat import (
     Assignment,
@@ -90,7 +91,8 @@ class ConsumerMachine:
         update.subscribe()
         update.assign(settings.consumer_assignment_interval_ms)
         update.reconcile(owned)
-        self._sessions.schedule_session(group.group_id, member_id, settings.consumer_session_timeout_ms)
+        if member_id in group.members:
+            self._sessions.schedule_session(group.group_id, member_id, settings.consumer_session_timeout_ms)
         response = ConsumerGroupHeartbeatResponse(
             error_code=ErrorCode.NONE,
             member_id=member_id,
@@ -98,15 +100,7 @@ class ConsumerMachine:
             heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms,
             assignment=_assignment(update.member) if _carries_assignment(request, before, update.member) else None,
         )
-        upgraded = self._context.find(group.group_id, ClassicGroup)
-
-        def on_appended() -> None:
-            update.remember_topics()
-            if upgraded is not None:  # before the replay, which takes the classic group away
-                self._migration.end_rebalance(upgraded)
-
-        on_committed = self._after_update(group, update, upgraded) if records else None
-        return Decision(records, response, on_appended=on_appended, on_committed=on_committed)
+        return Decision(records, response, on_appended=self._after_update(group, update, settings))
 
     def _leave(self, request: ConsumerGroupHeartbeatRequest) -> Decision[ConsumerGroupHeartbeatResponse]:
         group = self._group(request.group_id)
@@ -208,25 +202,29 @@ class ConsumerMachine:
 
     # ---- what follows
 
-    def _after_update(self, group: ConsumerGroup, update: MemberUpdate, upgraded: ClassicGroup | None) -> Committed:
+    def _after_update(self, group: ConsumerGroup, update: MemberUpdate, settings: GroupConfig) -> Callable[[], None]:
+        if not update.records:
+            return update.remember_topics
         epoch_before, member = group.epoch, update.member
         is_new = not group.has_member(member.member_id)
         replaced = group.static_member(member.instance_id)
+        is_upgrade = self._context.find(group.group_id, ClassicGroup) is not None
 
-        def on_committed(error: KafkaError | None) -> None:
+        def on_appended() -> None:
+            update.remember_topics()
+            if is_new:
+                self._sessions.schedule_session(group.group_id, member.member_id, settings.consumer_session_timeout_ms)
             if update.has_reconciled:
                 self._sessions.settle(group.group_id, member.member_id)
-            if error is not None:
-                return
             if replaced is not None and replaced.member_id != member.member_id:
                 self._sessions.settle(group.group_id, replaced.member_id)
-            if upgraded is not None:
+            if is_upgrade:
                 self._sessions.schedule_classic_sessions(group.group_id)
                 self._departures.report(group, "was a classic group until now")
             if text := update.summary(epoch_before, is_new=is_new):
                 self._departures.report(group, text)
 
-        return on_committed
+        return on_appended
 
 
 def _updated(before: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: ClientInfo) -> ConsumerMember:

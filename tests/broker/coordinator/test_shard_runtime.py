@@ -13,7 +13,7 @@ from tests.broker.coordinator.counters import COMMIT_TIMEOUT_MS, Kit, code_of, d
 # ---- the order of things
 
 
-def test_records_are_appended_then_replayed_then_committed_and_then_the_answer_leaves() -> None:
+def test_records_are_appended_and_replayed_then_committed_and_then_the_answer_leaves() -> None:
     kit = Kit()
     kit.partition.commits_at_once = False
     events = kit.machine.events
@@ -23,11 +23,11 @@ def test_records_are_appended_then_replayed_then_committed_and_then_the_answer_l
         on_committed=lambda error: events.append(f"committed {error}"),
     )  # fmt: skip
     answer = kit.runtime.run(lambda _: decision)
-    assert events == ["appended 1", "a=1"]
+    assert events == ["a=1", "appended 1"]
     assert not answer.done
     answer.when_done(lambda answer: events.append(f"answered {answer.value}"))
     kit.partition.commit()
-    assert events == ["appended 1", "a=1", "committed None", "answered 0"]
+    assert events == ["a=1", "appended 1", "committed None", "answered 0"]
 
 
 def test_what_cannot_be_appended_has_not_happened() -> None:
