@@ -42,6 +42,10 @@ class OffsetStore:
     def has_pending(self, group_id: str) -> bool:
         return group_id in self._open
 
+    def holds(self, group_id: str, topic: str, index: int) -> bool:
+        """Returns whether something of the partition is committed or pending."""
+        return index in self.committed(group_id).get(topic, ()) or self.is_pending(group_id, topic, index)
+
     def groups(self) -> set[str]:
         return {*self._committed, *self._open}
 

@@ -11,7 +11,7 @@ Rules, Kafka's:
 - An offset that was committed with another topic id than the one that is asked for belongs to another topic.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from barnabas.broker.coordinator.decision import Decision
 from barnabas.broker.groups.classic.machine import ClassicMachine
@@ -202,19 +202,19 @@ class Offsets:
     def tombstones_of_group(self, group_id: str) -> list[GroupRecord]:
         return [GroupRecord(_key(group_id, topic, index), None) for topic, index in self._store.partitions_of(group_id)]
 
-    def tombstones_of_topic(self, topic: str) -> list[GroupRecord]:
-        """Returns the tombstones of a deleted topic: one of the same name that may follow is another."""
+    def tombstones_of_topics(self, topics: Collection[str]) -> list[GroupRecord]:
+        """Returns the tombstones of deleted topics: one of the same name that may follow is another."""
         return [
             GroupRecord(_key(group_id, topic, index), None)
             for group_id in sorted(self._store.groups())
-            for name, index in self._store.partitions_of(group_id)
-            if name == topic
+            for topic, index in self._store.partitions_of(group_id)
+            if topic in topics
         ]
 
     def _tombstones(self, group_id: str, topic: str, indexes: Iterable[int]) -> list[GroupRecord]:
         """Returns the tombstones of those offsets that exist."""
-        there = set(self._store.partitions_of(group_id))
-        return [GroupRecord(_key(group_id, topic, index), None) for index in indexes if (topic, index) in there]
+        holds = self._store.holds
+        return [GroupRecord(_key(group_id, topic, index), None) for index in indexes if holds(group_id, topic, index)]
 
     # ---- expiry
 

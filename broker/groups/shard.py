@@ -129,7 +129,7 @@ class GroupShard:
 
     def on_topics_deleted(self, topics: Iterable[str]) -> Decision[None]:
         """Removes the offsets in topics that are gone: nobody can go on from there."""
-        return Decision([record for topic in topics for record in self.offsets.tombstones_of_topic(topic)], None)
+        return Decision(self.offsets.tombstones_of_topics(set(topics)), None)
 
     # ---- records
 
