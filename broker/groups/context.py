@@ -25,7 +25,7 @@ class TimerKey(NamedTuple):
 class GroupContext:
     """One for each shard. `groups` holds the groups of that shard by id, whatever their kind."""
 
-    __slots__ = ("config", "groups", "image", "now_ms", "random", "report", "timers")
+    __slots__ = ("config", "groups", "image", "now_ms", "random", "report", "timers", "topics_came_at")
 
     def __init__(
         self,
@@ -45,6 +45,8 @@ class GroupContext:
         self.report = report
         self.config = config
         self.image = image
+        self.topics_came_at = 0
+        """The offset of the metadata by which all topics were there: what was resolved before it may lack one."""
 
     def find(self, group_id: str, kind: type[G]) -> G | None:
         """Returns the group if it exists and is of this kind."""

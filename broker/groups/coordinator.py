@@ -59,6 +59,8 @@ class GroupCoordinator:
     def apply(self, changes: ImageChanges) -> None:
         """Follows a committed image: groups come and go with their partitions, offsets go with their topics."""
         self._runtime.apply(changes)
+        if changes.created_topics:
+            self._runtime.run_on_loaded(lambda shard: shard.on_topics_created())
         if deleted := [topic.name for topic in changes.deleted_topics]:
             self._runtime.run_on_loaded(lambda shard: shard.on_topics_deleted(deleted))
 

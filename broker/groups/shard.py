@@ -127,6 +127,11 @@ class GroupShard:
 
         return Decision(records, None, on_appended=report)
 
+    def on_topics_created(self) -> Decision[None]:
+        """Notes that regular expressions may stand for more topics from now on."""
+        self._context.topics_came_at = self._context.image().end_offset
+        return Decision((), None)
+
     def on_topics_deleted(self, topics: Iterable[str]) -> Decision[None]:
         """Removes the offsets in topics that are gone: nobody can go on from there."""
         return Decision(self.offsets.tombstones_of_topics(set(topics)), None)
@@ -143,6 +148,7 @@ class GroupShard:
         self.offsets.end_transaction(producer_id, is_committed=is_committed)
 
     def on_loaded(self) -> None:
+        self._context.topics_came_at = self._context.image().end_offset  # when they came is not known here
         for machine in self._machines.values():
             machine.on_loaded()
 

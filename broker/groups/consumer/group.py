@@ -69,7 +69,6 @@ class ConsumerGroup:
         self._assignors: dict[str, int] = {}
         self._partition_epochs: dict[tuple[Uuid, int], int] = {}
         self._topics_seen: Topics | None = None
-        self._topics_resolved: Topics | None = None
 
     # ---- members
 
@@ -184,13 +183,6 @@ class ConsumerGroup:
         """Remembers that the records which take account of these topics are written. It saves work, and is no state: a
         group that was loaded again looks once more."""
         self._topics_seen = topics
-
-    def has_resolved_in(self, topics: Topics) -> bool:
-        """Returns whether every regular expression was resolved in these topics, or in later ones."""
-        return self._topics_resolved is topics
-
-    def see_resolved(self, topics: Topics) -> None:
-        self._topics_resolved = topics
 
     # ---- what every kind of group answers for
 

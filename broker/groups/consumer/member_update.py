@@ -17,6 +17,9 @@ from barnabas.broker.groups.record import GroupRecord
 REGEX_BATCH_REFRESH_MIN_INTERVAL_MS = 10_000
 """How often, at most, new topics make a group look at its regular expressions again."""
 
+REGEX_MATCHES_PER_HEARTBEAT = 20_000
+"""How many times a name is held against an expression, at most, before others have their turn. It takes 50 ms."""
+
 
 def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
@@ -42,7 +45,6 @@ class MemberUpdate:
         "_before",
         "_context",
         "_group",
-        "_has_resolved_all",
         "_has_seen_topics",
         "_image",
         "_now_ms",
@@ -72,7 +74,6 @@ class MemberUpdate:
         self._subscriptions = group.subscriptions
         self._target: Partitions | None = None
         self._has_seen_topics = False
-        self._has_resolved_all = False
         self.member = member
         self.records = records
         self.epoch = group.epoch
@@ -85,8 +86,6 @@ class MemberUpdate:
         """Remembers the topics, once the records are appended: the next heartbeat need not look at them again."""
         if self._has_seen_topics:
             self._group.see(self._image.topics)
-        if self._has_resolved_all:
-            self._group.see_resolved(self._image.topics)
 
     def summary(self, epoch_before: int, *, is_new: bool) -> str:
         """Returns the result in words for people; an empty text if it does not matter to other members."""
@@ -128,18 +127,21 @@ class MemberUpdate:
     def _resolve_regexes(self) -> bool:
         """Resolves new and outdated expressions. Returns whether one stands for other topics than before.
 
-        A new one is resolved at once, so that its member need not wait for the next heartbeat as in Kafka."""
+        A new one is resolved at once, so that its member need not wait for the next heartbeat as in Kafka. Of many that
+        are outdated each heartbeat resolves a few: other clients wait meanwhile."""
         group, subscriptions = self._group, self._subscriptions
         old = self._before.subscribed_topic_regex
         if old in subscriptions.resolved and old not in subscriptions.by_regex:
             del subscriptions.resolved[old]
             self.records.append(consumer_records.regex_tombstone(group.group_id, old))
-        new = [regex for regex in subscriptions.by_regex if regex not in subscriptions.resolved]
-        if self.member.subscribed_topic_regex in new:
-            regular_expressions.check(self.member.subscribed_topic_regex)
-        due = list(subscriptions.by_regex) if self._are_regexes_stale() else new
+        due = [regex for regex in subscriptions.by_regex if regex not in subscriptions.resolved]
+        if (own := self.member.subscribed_topic_regex) in due:
+            regular_expressions.check(own)
+            due.sort(key=lambda regex: regex != own)
+        due += self._outdated_regexes()
         if not due:
             return False
+        due = due[: max(REGEX_MATCHES_PER_HEARTBEAT // max(len(self._image.topics), 1), 1)]
         if subscriptions is group.subscriptions:
             subscriptions = self._subscriptions = subscriptions.copy()
         has_changed = False
@@ -149,17 +151,27 @@ class MemberUpdate:
             version = self._image.end_offset
             subscriptions.resolved[regex] = ResolvedRegularExpression(topics, version, self._now_ms)
             self.records.append(consumer_records.regex_record(group.group_id, regex, topics, version, self._now_ms))
-        self._has_resolved_all = len(due) == len(subscriptions.by_regex)
         return has_changed
 
-    def _are_regexes_stale(self) -> bool:
-        resolved = self._subscriptions.resolved
-        if not resolved:
-            return False
-        age_ms = self._now_ms - min(regex.timestamp_ms for regex in resolved.values())
-        if age_ms > self._context.config().group_consumer_regex_refresh_interval_ms:
-            return True
-        return age_ms > REGEX_BATCH_REFRESH_MIN_INTERVAL_MS and not self._group.has_resolved_in(self._image.topics)
+    def _outdated_regexes(self) -> list[str]:
+        """Returns the expressions that may stand for other topics by now, the oldest first. If one has not been looked
+        at for long, so are all that were not looked at just now: they change together, as far as possible."""
+        subscriptions, now_ms = self._subscriptions, self._now_ms
+        if not subscriptions.resolved:
+            return []
+        since_ms = now_ms - REGEX_BATCH_REFRESH_MIN_INTERVAL_MS
+        old = [
+            (resolved, regex)
+            for regex in subscriptions.by_regex
+            if (resolved := subscriptions.resolved.get(regex)) is not None and resolved.timestamp_ms < since_ms
+        ]
+        if not old:
+            return []
+        longest_ms = now_ms - min(resolved.timestamp_ms for resolved, _ in old)
+        if longest_ms <= self._context.config().group_consumer_regex_refresh_interval_ms:
+            came_at, end_offset = self._context.topics_came_at, self._image.end_offset
+            old = [(resolved, regex) for resolved, regex in old if not came_at <= resolved.version <= end_offset]
+        return [regex for _, regex in sorted(old, key=lambda each: each[0].timestamp_ms)]
 
     # ---- the target
 

@@ -33,7 +33,7 @@ class GroupHarness:
         self.clock = FakeClock()
         self.report = FakeReport()
         self.config = BrokerConfig.parse({**PATIENT, **(config or {})})
-        self.image: MetadataImage = empty_image(CLUSTER_ID)
+        self._image: MetadataImage = empty_image(CLUSTER_ID)
         self.partition = MemoryPartition(PARTITION)
         self._load()
 
@@ -57,6 +57,17 @@ class GroupHarness:
             image=lambda: self.image,
         )
         return GroupShard(self.context)
+
+    @property
+    def image(self) -> MetadataImage:
+        return self._image
+
+    @image.setter
+    def image(self, image: MetadataImage) -> None:
+        has_new = any(name not in self._image.topics for name in image.topics)
+        self._image = image
+        if has_new:
+            self.ask(lambda shard: shard.on_topics_created())
 
     # ---- decisions
 

@@ -5,8 +5,12 @@ import sys
 
 import pytest
 
+from barnabas.broker.groups.consumer import member_update
 from barnabas.broker.groups.consumer.regular_expressions import check, resolve
 from barnabas.protocol.errors import InvalidRegularExpression
+from barnabas.protocol.stored.group_records import ConsumerGroupRegularExpressionKey
+from tests.broker.groups.consumer.client import Consumer, consumer_harness, topic_id, with_topic
+from tests.broker.groups.harness import GroupHarness
 from tests.kafka_jars import run_java
 
 NAMES = ["orders", "orders-1", "Orders", "orders.eu", "orders_eu", "re-orders", "a.b", "aXb", "a", "aaaa", "x12", ""]
@@ -145,3 +149,64 @@ def test_re2_is_imported_with_the_first_pattern() -> None:
         "check('a'); assert 're2' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+# ---- when patterns are looked at again
+
+
+def resolved(harness: GroupHarness, start: int) -> list[str]:
+    """Returns the patterns that were resolved since the log had that many records."""
+    keys = [key for key, _ in harness.records(start)]
+    return [key.regular_expression for key in keys if isinstance(key, ConsumerGroupRegularExpressionKey)]
+
+
+def test_topics_that_change_make_nobody_look_at_patterns_again_only_new_ones_do() -> None:
+    """Whatever happens to the replicas of any topic changes the topics."""
+    harness = consumer_harness(orders=1)
+    consumer = Consumer(harness, "m", regex="o.*")
+    consumer.join()
+    harness.advance(10_001)
+    harness.image = with_topic(harness.image, "orders", 2)
+    written = len(harness.log)
+    consumer.beat()
+    assert consumer.owned[topic_id("orders")] == {0, 1}
+    assert resolved(harness, written) == []
+    harness.image = with_topic(harness.image, "others", 1)
+    consumer.beat()
+    assert resolved(harness, written) == ["o.*"]
+
+
+def test_many_patterns_are_looked_at_a_few_at_each_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = consumer_harness(orders=1)
+    patterns = [f"o.*|m{number}" for number in range(5)]
+    consumers = [Consumer(harness, f"m{number}", regex=pattern) for number, pattern in enumerate(patterns)]
+    for consumer in consumers:
+        consumer.join()
+    monkeypatch.setattr(member_update, "REGEX_MATCHES_PER_HEARTBEAT", 5)
+    harness.image = with_topic(harness.image, "others", 1)
+    harness.advance(10_001)
+    start = len(harness.log)
+    looked_at: list[int] = []
+    for _ in range(4):
+        written = len(harness.log)
+        consumers[0].beat()
+        looked_at.append(len(resolved(harness, written)))
+    assert looked_at == [2, 2, 1, 0]
+    assert sorted(resolved(harness, start)) == patterns
+    for consumer in consumers * 3:
+        consumer.beat()
+    assert sum(topic_id("others") in consumer.owned for consumer in consumers) == 1
+
+
+def test_who_brings_a_pattern_need_not_wait_for_those_that_are_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = consumer_harness(orders=1, bills=1)
+    first = Consumer(harness, "first", regex="o.*")
+    first.join()
+    monkeypatch.setattr(member_update, "REGEX_MATCHES_PER_HEARTBEAT", 1)
+    harness.image = with_topic(harness.image, "others", 1)
+    harness.advance(10_001)
+    written = len(harness.log)
+    second = Consumer(harness, "second", regex="b.*")
+    second.join()
+    assert resolved(harness, written) == ["b.*"]
+    assert set(second.owned) == {topic_id("bills")}
