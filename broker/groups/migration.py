@@ -81,7 +81,7 @@ class GroupMigration:
 
     # ---- back to the classic protocol
 
-    def may_downgrade(self, group: ConsumerGroup, leaving: Collection[ConsumerMember]) -> bool:
+    def _may_downgrade(self, group: ConsumerGroup, leaving: Collection[ConsumerMember]) -> bool:
         left = len(group.members) - len(leaving)
         classic_left = group.classic_members - sum(member.uses_classic_protocol for member in leaving)
         return left == classic_left and left > 0 and self._may_be_classic(left)
@@ -96,9 +96,17 @@ class GroupMigration:
         return self._policy() in _DOWNGRADES and members <= self._context.config().group_max_size
 
     def downgrade(self, group: ConsumerGroup, leaving: Collection[ConsumerMember]) -> list[GroupRecord]:
+        """Returns the records, or none if there is no downgrade. A group in which the metadata of a member cannot be
+        read stays what it is: whoever leaves it, or is silent, must go all the same."""
+        if not self._may_downgrade(group, leaving):
+            return []
         gone = {member.member_id for member in leaving}
         stays = [member for member in group.members.values() if member.member_id not in gone]
-        return [*group.tombstones(), self._classic_record(group, stays)]
+        try:
+            return [*group.tombstones(), self._classic_record(group, stays)]
+        except GroupIdNotFound as error:
+            self._context.report.warning(error.message, group_id=group.group_id)
+            return []
 
     def downgrade_by_replacing(
         self, group: ConsumerGroup, replaced: ConsumerMember, joining: ConsumerMember

@@ -37,8 +37,7 @@ class ConsumerDepartures:
             return Decision((), response)
         names = ", ".join([member.member_id for member in members])
         text = f"{names} removed: {why}"
-        if self._migration.may_downgrade(group, members):
-            records = self._migration.downgrade(group, members)
+        if records := self._migration.downgrade(group, members):
             return self.downgraded(group, response, records, f"{text}; only members of the classic protocol are left")
         records = self._removal(group, members)
         left = counted(len(group.members) - len(members), "member")
