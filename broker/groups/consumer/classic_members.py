@@ -190,12 +190,19 @@ class ConsumerClassic:
         again. In Kafka they wait for each other."""
         if group.classic_members < len(group.members):
             return False
-        image = self._context.image()
-        has_changed = group.epoch > group.assignment_epoch or (
-            not group.has_seen(image.topics) and metadata_hash(group.subscriptions.topics, image) != group.metadata_hash
-        )
+        if group.epoch <= group.assignment_epoch and not self._have_topics_changed(group):
+            return False
         interval_ms = group_config(self._context, group.group_id).consumer_assignment_interval_ms
-        return has_changed and group.may_assign(self._context.now_ms(), interval_ms)
+        return group.may_assign(self._context.now_ms(), interval_ms)
+
+    def _have_topics_changed(self, group: ConsumerGroup) -> bool:
+        image = self._context.image()
+        if group.has_seen(image.topics):
+            return False
+        if metadata_hash(group.subscriptions.topics, image) != group.metadata_hash:
+            return True
+        group.see(image.topics)  # nothing is to be written for them: the next heartbeat need not look again
+        return False
 
     def leave(
         self, group: ConsumerGroup, request: LeaveGroupRequest, client: ClientInfo

@@ -1,18 +1,26 @@
-"""A consumer group with classic members that nobody can read once their common protocol changes.
-
-A member is read by the first protocol that it names. As a classic group they would choose another, and what one of them
-says there is no subscription.
-"""
+"""Consumer groups in which only classic members are left, and which stay what they are."""
 
 import pytest
 
+from barnabas.broker.groups.consumer import classic_members
 from barnabas.broker.groups.consumer.group import ConsumerGroup
+from barnabas.broker.groups.consumer.subscriptions import metadata_hash
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from barnabas.protocol.stored.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
+from barnabas.replication.metadata.image import MetadataImage
 from tests.broker.groups.classic.client import client
-from tests.broker.groups.consumer.client import GROUP, Consumer, consumer_harness, group_of, heartbeat_request, send
+from tests.broker.groups.consumer.client import (
+    GROUP,
+    Consumer,
+    consumer_harness,
+    group_of,
+    heartbeat_request,
+    send,
+    with_topic,
+)
 from tests.broker.groups.harness import GroupHarness, code_of
+from tests.broker.groups.test_migration import classic_group, settle
 
 READABLE = encode_subscription(ConsumerProtocolSubscription(topics=["orders"]), 1)
 
@@ -32,7 +40,8 @@ def join(harness: GroupHarness, instance_id: str, protocols: dict[str, bytes]) -
 
 @pytest.mark.parametrize("leaves", [True, False])
 def test_the_last_consumer_goes_and_the_group_stays_what_it_is(leaves: bool) -> None:
-    """In Kafka it can neither leave nor be removed, and its partitions are with nobody."""
+    """A member is read by the first protocol that it names. As a classic group they would choose another, and what one
+    of them says there is no subscription. In Kafka the last consumer can neither leave nor be removed."""
     harness = consumer_harness({"group.max.session.timeout.ms": "600000"}, orders=4)
     Consumer(harness, "last", "orders").join()
     join(harness, "a", {"range": READABLE, "sticky": b""})
@@ -46,3 +55,24 @@ def test_the_last_consumer_goes_and_the_group_stays_what_it_is(leaves: bool) -> 
     assert sorted(group_of(harness).static_members) == ["a", "b", "c"]
     assert len(group_of(harness).members) == 3
     assert harness.report.having("cannot become a classic group")
+
+
+def test_topics_of_others_are_looked_at_once_however_many_heartbeats_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness, classic = classic_group({"group.consumer.migration.policy": "upgrade"})
+    consumer = Consumer(harness, "new", "orders")
+    consumer.join()
+    settle(classic, consumer)
+    consumer.leave()
+    settle(classic)
+    looked = 0
+
+    def counted(topics: set[str], image: MetadataImage) -> int:
+        nonlocal looked
+        looked += 1
+        return metadata_hash(topics, image)
+
+    monkeypatch.setattr(classic_members, "metadata_hash", counted)
+    harness.image = with_topic(harness.image, "bills", 1)
+    for _ in range(5):
+        assert classic.heartbeat() == ErrorCode.NONE
+    assert looked == 1
