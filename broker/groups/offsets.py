@@ -146,7 +146,11 @@ class Offsets:
         return None
 
     def _is_too_large(self, metadata: str | None) -> bool:
-        return metadata is not None and len(metadata) > self._context.config().offset_metadata_max_bytes
+        """Returns whether the metadata is longer than allowed. Java counts letters beyond the first 65,536 as two."""
+        longest = self._context.config().offset_metadata_max_bytes
+        if metadata is None or 2 * len(metadata) <= longest:
+            return False
+        return len(metadata.encode("utf-16-le", "surrogatepass")) > 2 * longest
 
     # ---- fetch
 

@@ -63,6 +63,24 @@ def test_where_metadata_is_too_long_nobody_asks_for_the_epoch() -> None:
     assert [partition.error_code for partition in topic.partitions] == [0, ErrorCode.OFFSET_METADATA_TOO_LARGE]
 
 
+@pytest.mark.parametrize(
+    ("metadata", "is_too_long"),
+    [
+        ("é" * 4096, False),  # letters, not bytes
+        ("\N{GRINNING FACE}" * 2048, False),
+        ("\N{GRINNING FACE}" * 2048 + "x", True),  # two for Java
+        ("x" * 4096, False),
+        ("x" * 4097, True),
+    ],
+)
+def test_the_length_of_metadata_is_counted_as_java_does(metadata: str, is_too_long: bool) -> None:
+    harness, a, _ = two_consumers()
+    answer = commit(harness, a.epoch, {0: metadata}).value
+    assert answer is not None
+    code = ErrorCode.OFFSET_METADATA_TOO_LARGE if is_too_long else ErrorCode.NONE
+    assert answer.topics[0].partitions[0].error_code == code
+
+
 # ---- names of static members
 
 
