@@ -211,7 +211,7 @@ class BrokerServer:
         self.configuration.subscribe(self._on_configuration)
         quorum = self._metadata_quorum.open(logs, self._cluster_id, controller_listeners, self._fail)
         self.configuration.load(quorum.loader.image)
-        self._to_controller = ToController(quorum, self._environment, self._buffers, node_id=self.config.node_id)
+        self._to_controller = ToController(quorum, self._environment, self._buffers, self.config)
         self.node = Node(self._environment, self.configuration, logs, quorum, self._to_controller, self._buffers)
         self._quorum = quorum
         quorum.loader.subscribe(self.configuration.on_metadata)

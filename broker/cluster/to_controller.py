@@ -5,6 +5,8 @@ Rules:
   forwarded whole, in an Envelope with the client's principal and address (KIP-590).
 - A request that met no active controller, or whose connection broke, is sent again until its time is over. So it may be
   carried out twice, as with Kafka: the second time it is answered as a request is that changes nothing.
+- A connection may be dead without having told anybody. So an attempt of what a broker says for itself takes half of its
+  session at most, and leaves time for another.
 - A connection that breaks is this broker's link (`liveness.py`, rule 3): the broker reports at once on the next one,
   before the controller can take it for dead.
 """
@@ -15,6 +17,7 @@ from typing import Any
 from barnabas.base.environment import Environment
 from barnabas.base.network import Address
 from barnabas.base.promise import Promise
+from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.network.buffers import Buffers
 from barnabas.protocol.api_keys import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -24,9 +27,6 @@ from barnabas.replication.controller.quorum_controller import QuorumController, 
 TIMEOUT_MS = 30_000
 _RETRY_MS = (0, 20, 50)
 """The pauses before the first attempts are repeated; the last stays."""
-_HEARTBEAT_TIMEOUT_MS = 4_500
-_OWN_ATTEMPT_MS = 4_500
-"""How long one attempt of a request of its own may take: its connection may be dead, and nobody told."""
 _CONNECTING_MS = 2_000
 _RETRIABLE = frozenset((ErrorCode.NOT_CONTROLLER, ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT))
 _OWN = frozenset(
@@ -54,12 +54,15 @@ class _Pending:
 
 
 class ToController:
-    def __init__(self, quorum: QuorumController, environment: Environment, buffers: Buffers, *, node_id: int) -> None:
+    def __init__(
+        self, quorum: QuorumController, environment: Environment, buffers: Buffers, config: BrokerConfig
+    ) -> None:
         self._quorum = quorum
         self._environment = environment
         self._clock = environment.clock
         self._buffers = buffers
-        self._node_id = node_id
+        self._node_id = config.node_id
+        self._own_attempt_ms = config.broker_session_timeout_ms // 2
         self.on_lost: Callable[[], None] = lambda: None
         """Called when the connection to the controller has broken."""
         self.lost = 0
@@ -80,7 +83,7 @@ class ToController:
 
     def _pending(self, request: Any, context: ControllerRequestContext) -> _Pending:
         is_heartbeat = request.__api_key__ == ApiKey.BROKER_HEARTBEAT
-        timeout_ms = _HEARTBEAT_TIMEOUT_MS if is_heartbeat else TIMEOUT_MS
+        timeout_ms = self._own_attempt_ms if is_heartbeat else TIMEOUT_MS
         return _Pending(request, context, self._clock.monotonic_ms() + timeout_ms)
 
     # ---- attempts
@@ -147,7 +150,7 @@ class ToController:
         client = self._client_of(address)
         timeout_ms = max(1, pending.deadline_ms - self._clock.monotonic_ms())
         if pending.request.__api_key__ in _OWN:
-            return send_as_it_is(client, pending.request, min(timeout_ms, _OWN_ATTEMPT_MS))
+            return send_as_it_is(client, pending.request, min(timeout_ms, self._own_attempt_ms))
         return send_in_envelope(client, pending.request, pending.context, timeout_ms)
 
     def _client_of(self, address: Address) -> Any:
