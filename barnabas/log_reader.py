@@ -227,7 +227,7 @@ def _read_transaction_index(path: str, data: memoryview, records: bool) -> Itera
 
 
 def _read_producers(path: str, data: memoryview, records: bool) -> Iterator[Item]:
-    from barnabas.storage.producer_state import CorruptSnapshot, read_snapshot
+    from barnabas.storage.producer_snapshot import CorruptSnapshot, read_snapshot
 
     try:
         entries = read_snapshot(bytes(data))

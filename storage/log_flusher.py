@@ -21,6 +21,7 @@ from barnabas.storage.flush_plan import FlushPlan, SegmentSync
 from barnabas.storage.leader_epochs import LEADER_EPOCH_CHECKPOINT, LeaderEpochs
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.metadata_files import PARTITION_METADATA
+from barnabas.storage.producer_snapshot import snapshot_of
 from barnabas.storage.producer_state import ProducerState
 from barnabas.storage.segments.file_cache import OUT_OF_DESCRIPTORS
 from barnabas.storage.segments.segment import (
@@ -111,7 +112,7 @@ class LogFlusher:
     def take_snapshot(self, producers: ProducerState) -> None:
         if producers.end_offset > producers.snapshot_offset:
             path = f"{self._log.path}/{file_name(producers.end_offset, SNAPSHOT_SUFFIX)}"
-            self._snapshots.append((path, producers.to_bytes()))
+            self._snapshots.append((path, snapshot_of(producers)))
             producers.snapshot_offset = producers.end_offset
             producers.has_snapshot = True
 

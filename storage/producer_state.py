@@ -6,14 +6,11 @@ Rules, Kafka's:
 - Within an epoch sequences follow one another without a gap, 2**31 - 1 is followed by 0; a new epoch begins at 0.
 - A producer nobody remembers (its records are deleted, its id expired) may begin with any sequence.
 - An epoch below the last seen one is fenced. The broker's own records carry no sequences: only epochs are checked.
-- The state is rebuilt from the latest `.snapshot` and the batches after it. Kafka's snapshots have a row for the last
-  batch of each producer. Ours have one for each batch that is kept, the latest last, which is the one that Kafka takes.
+- The state is rebuilt from the latest `.snapshot` (`producer_snapshot.py`) and the batches after it.
 - A transaction is ongoing until its marker is appended, and unstable until that marker is below the high watermark.
 """
 
 from collections.abc import Iterable, Iterator
-from struct import Struct
-from struct import error as StructError
 
 from barnabas.protocol.batch_header import (
     NO_PRODUCER_EPOCH,
@@ -22,7 +19,6 @@ from barnabas.protocol.batch_header import (
     TRANSACTIONAL_FLAG,
     BatchHeader,
 )
-from barnabas.protocol.crc32c import crc32c
 from barnabas.protocol.errors import (
     InvalidProducerEpoch,
     InvalidTxnState,
@@ -41,15 +37,6 @@ SEQUENCE_MAX = 2**31 - 1
 NO_TRANSACTION = -1
 PRODUCER_EPOCH_MAX = 2**15 - 1
 _MARKER_BYTES_MAX = 1 << 20
-
-_SNAPSHOT_VERSION = 1
-_SNAPSHOT_HEADER = Struct(">hIi")
-_SNAPSHOT_ENTRY = Struct(">qhiqiqiq")
-_SNAPSHOT_CRC_FROM = 6
-
-
-class CorruptSnapshot(Exception):
-    """The file is no producer snapshot; an older one must do."""
 
 
 class BatchMetadata(NamedTuple):
@@ -290,70 +277,12 @@ class ProducerState:
 
     # ---- snapshots
 
-    def to_bytes(self) -> bytes:
-        rows = [row for producer_id, entry in self.by_id.items() for row in _rows_of(producer_id, entry)]
-        data = bytearray(_SNAPSHOT_HEADER.size) + b"".join(rows)
-        _SNAPSHOT_HEADER.pack_into(data, 0, _SNAPSHOT_VERSION, 0, len(rows))
-        crc = crc32c(memoryview(data)[_SNAPSHOT_CRC_FROM:])
-        _SNAPSHOT_HEADER.pack_into(data, 0, _SNAPSHOT_VERSION, crc, len(rows))
-        return bytes(data)
-
     def load(self, offset: int, entries: Iterable[tuple[int, ProducerEntry]], now_ms: int, expiration_ms: int) -> None:
         self.by_id = {key: entry for key, entry in entries if not _is_expired(entry, now_ms, expiration_ms)}
         self.end_offset = self.snapshot_offset = offset
         self.has_snapshot = True
         ongoing = ((entry.current_txn_first_offset, producer_id) for producer_id, entry in self.by_id.items())
         self.transactions = UnstableTransactions(each for each in ongoing if each[0] != NO_TRANSACTION)
-
-
-def read_snapshot(data: bytes) -> list[tuple[int, ProducerEntry]]:
-    try:
-        version, crc, count = _SNAPSHOT_HEADER.unpack_from(data)
-        if version != _SNAPSHOT_VERSION:
-            raise CorruptSnapshot(f"version {version} instead of {_SNAPSHOT_VERSION}")
-        if crc != crc32c(memoryview(data)[_SNAPSHOT_CRC_FROM:]):
-            raise CorruptSnapshot("the CRC does not match")
-        rows = list(_SNAPSHOT_ENTRY.iter_unpack(memoryview(data)[_SNAPSHOT_HEADER.size :]))
-    except StructError:
-        raise CorruptSnapshot(f"{len(data)} bytes do not hold the entries they announce") from None
-    if len(rows) != count:
-        raise CorruptSnapshot(f"{len(rows)} entries instead of {count}")
-    entries: dict[int, ProducerEntry] = {}
-    for row in rows:
-        producer_id, entry = _entry_of_row(*row)
-        before = entries.get(producer_id)
-        if before is not None and before.producer_epoch == entry.producer_epoch:
-            entry.batches = (*before.batches, *entry.batches)[-BATCHES_RETAINED:]
-        entries[producer_id] = entry
-    return list(entries.items())
-
-
-def _rows_of(producer_id: int, entry: ProducerEntry) -> Iterator[bytes]:
-    """Yields a row for each batch. No row is later than the last one, so that the others do not outlive it in Kafka."""
-    for batch in entry.batches[:-1]:
-        yield _SNAPSHOT_ENTRY.pack(
-            producer_id, entry.producer_epoch, batch.last_sequence, batch.last_offset, batch.offset_delta,
-            min(batch.timestamp, entry.last_timestamp), entry.coordinator_epoch, NO_TRANSACTION,
-        )  # fmt: skip
-    last = entry.batches[-1] if entry.batches else BatchMetadata(NO_SEQUENCE, -1, 0, NO_TIMESTAMP)
-    yield _SNAPSHOT_ENTRY.pack(
-        producer_id, entry.producer_epoch, last.last_sequence, last.last_offset, last.offset_delta,
-        entry.last_timestamp, entry.coordinator_epoch, entry.current_txn_first_offset,
-    )  # fmt: skip
-
-
-def _entry_of_row(
-    producer_id: int,
-    producer_epoch: int,
-    last_sequence: int,
-    last_offset: int,
-    offset_delta: int,
-    timestamp: int,
-    coordinator_epoch: int,
-    current_txn_first_offset: int,
-) -> tuple[int, ProducerEntry]:
-    batches = (BatchMetadata(last_sequence, last_offset, offset_delta, timestamp),) if last_offset >= 0 else ()
-    return producer_id, ProducerEntry(producer_epoch, batches, timestamp, coordinator_epoch, current_txn_first_offset)
 
 
 def end_transaction(

@@ -1,7 +1,8 @@
 """Rebuilds the state of a log's producers as of an offset: from the latest good snapshot and the batches after it."""
 
 from barnabas.storage.log_dir import LogDir
-from barnabas.storage.producer_state import CorruptSnapshot, ProducerState, read_snapshot, replay_batch
+from barnabas.storage.producer_snapshot import CorruptSnapshot, read_snapshot
+from barnabas.storage.producer_state import ProducerState, replay_batch
 from barnabas.storage.segments.batches import scan_batches
 from barnabas.storage.segments.segment import SNAPSHOT_SUFFIX, Segment, file_name
 

@@ -14,6 +14,7 @@ from barnabas.protocol.records import ControlType, NewRecord
 from barnabas.protocol.stored.metadata_record_serde import MetadataRecord, encode_record
 from barnabas.protocol.stored.metadata_records import FeatureLevelRecord, TopicRecord
 from barnabas.storage.checkpoints import encode_checkpoint
+from barnabas.storage.producer_snapshot import snapshot_of
 from barnabas.storage.producer_state import BatchMetadata, ProducerEntry, ProducerState
 
 RECORDS = [NewRecord(b"k", b"v", (("h", b"1"),), 1000), NewRecord(None, b"\xff", (), 1001)]
@@ -127,7 +128,7 @@ def test_time_index_rows_are_absolute(tmp_path: Path) -> None:
 def test_a_producer_snapshot_is_listed(tmp_path: Path) -> None:
     state = ProducerState()
     state.load(0, [(7, ProducerEntry(1, (BatchMetadata(9, 42, 4, 1000),), 1000))], 1000, 60_000)
-    path = write(tmp_path / "00000000000000000043.snapshot", state.to_bytes())
+    path = write(tmp_path / "00000000000000000043.snapshot", snapshot_of(state))
     (producer,) = read(path)
     assert (producer["producer_id"], producer["producer_epoch"], producer["first_sequence"]) == (7, 1, 5)
     assert (producer["last_sequence"], producer["last_offset"]) == (9, 42)

@@ -10,12 +10,11 @@ from barnabas.protocol.batch_header import BatchHeader, header_at
 from barnabas.protocol.crc32c import crc32c
 from barnabas.protocol.errors import ErrorCode, InvalidProducerEpoch, KafkaError, OutOfOrderSequence
 from barnabas.protocol.records import ControlType
+from barnabas.storage.producer_snapshot import CorruptSnapshot, read_snapshot, snapshot_of
 from barnabas.storage.producer_state import (
     SEQUENCE_MAX,
-    CorruptSnapshot,
     ProducerState,
     end_transaction,
-    read_snapshot,
 )
 from barnabas.storage.transactions.guards import VerificationGuard
 
@@ -161,7 +160,7 @@ def test_producers_expire_unless_a_transaction_is_open() -> None:
 def test_a_snapshot_holds_the_last_five_batches_of_each_producer() -> None:
     state = state_after(*FIRST_TEN, header(0, producer_id=8, epoch=4, count=2, timestamp=9))
     loaded = ProducerState()
-    loaded.load(12, read_snapshot(state.to_bytes()), now_ms=0, expiration_ms=DAY_MS)
+    loaded.load(12, read_snapshot(snapshot_of(state)), now_ms=0, expiration_ms=DAY_MS)
     for sequence in range(5, 10):
         assert outcome_of(loaded, header(sequence)) == f"duplicate of {sequence}"
     assert outcome_of(loaded, header(4)) == "out of order"
@@ -172,7 +171,7 @@ def test_a_snapshot_holds_the_last_five_batches_of_each_producer() -> None:
 
 def test_who_takes_the_last_row_of_each_producer_as_kafka_does_has_its_last_batch() -> None:
     state = state_after(*FIRST_TEN, header(0, producer_id=8, timestamp=0, transactional=True))
-    rows = list(Struct(">qhiqiqiq").iter_unpack(state.to_bytes()[10:]))
+    rows = list(Struct(">qhiqiqiq").iter_unpack(snapshot_of(state)[10:]))
     assert [(row[2], row[3]) for row in rows if row[0] == 7] == [(n, n) for n in range(5, 10)]
     assert {row[0]: row[7] for row in rows} == {7: -1, 8: 10}
     assert all(row[5] <= rows[4][5] for row in rows[:4])
@@ -180,7 +179,7 @@ def test_who_takes_the_last_row_of_each_producer_as_kafka_does_has_its_last_batc
 
 def test_batches_of_an_epoch_that_is_over_are_no_duplicates() -> None:
     old, new = state_after(header(0), header(1)), state_after(header(0, epoch=1))
-    both = old.to_bytes()[10:] + new.to_bytes()[10:]
+    both = snapshot_of(old)[10:] + snapshot_of(new)[10:]
     head = Struct(">hIi").pack(1, crc32c(Struct(">i").pack(3) + both), 3)
     ((_, entry),) = read_snapshot(head + both)
     assert (entry.producer_epoch, [batch.last_sequence for batch in entry.batches]) == (1, [0])
@@ -188,7 +187,7 @@ def test_batches_of_an_epoch_that_is_over_are_no_duplicates() -> None:
 
 def test_an_expired_producer_is_not_loaded() -> None:
     loaded = ProducerState()
-    loaded.load(1, read_snapshot(state_after(header(0, timestamp=0)).to_bytes()), now_ms=DAY_MS, expiration_ms=DAY_MS)
+    loaded.load(1, read_snapshot(snapshot_of(state_after(header(0, timestamp=0)))), now_ms=DAY_MS, expiration_ms=DAY_MS)
     assert loaded.by_id == {}
 
 
@@ -205,4 +204,4 @@ def test_an_expired_producer_is_not_loaded() -> None:
 )
 def test_a_damaged_snapshot_is_told_from_a_good_one(damage: Callable[[bytes], bytes]) -> None:
     with pytest.raises(CorruptSnapshot):
-        read_snapshot(damage(state_after(header(0)).to_bytes()))
+        read_snapshot(damage(snapshot_of(state_after(header(0)))))

@@ -15,7 +15,7 @@ from barnabas.broker.replicas.partition import Partition
 from barnabas.protocol.errors import ErrorCode
 from barnabas.replication.controller.partitions import alter_partition_control, circumstances
 from barnabas.replication.isr import InSyncReplicas
-from barnabas.storage import validation
+from barnabas.storage import producer_snapshot, validation
 from barnabas.storage.leader_epochs import LeaderEpochs
 from barnabas.storage.log import Log
 from tests.simulation.cluster.defects import plants
@@ -129,6 +129,13 @@ DEFECTS: dict[str, Defect] = {
     "whoever is left acknowledges": Defect(plants.whoever_is_left_acknowledges, ("I11", "I12"), ("isolate",)),
     "producers are not cut with the log": Defect(
         plants.producers_are_not_cut, ("I11", "I12", "I15"), LEADERS_CHANGE, RESTLESS, 20
+    ),
+    "a snapshot has one batch of each producer": Defect(
+        replaced(producer_snapshot, "_rows_of", plants.row_of_the_last_batch),
+        ("I11",),
+        ("clean stop",),
+        RESTLESS,
+        seeds=20,
     ),
     "a cut segment goes on": Defect(plants.a_cut_segment_goes_on, ("I9", "I14"), LEADERS_CHANGE, RESTLESS, 20),
     "a follower takes what it gets": Defect(

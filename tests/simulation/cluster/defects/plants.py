@@ -17,9 +17,10 @@ from barnabas.replication.controller.controller import Controller
 from barnabas.replication.controller.partitions import alter_partition_control
 from barnabas.replication.controller.quorum_controller import QuorumController
 from barnabas.replication.isr import InSyncReplicas, IsrChange
-from barnabas.storage import truncation
+from barnabas.storage import producer_snapshot, truncation
 from barnabas.storage.log import Log
 from barnabas.storage.metadata_files import CLEAN_SHUTDOWN_FILE
+from barnabas.storage.producer_state import ProducerEntry
 from barnabas.storage.segments.segment import Segment
 from tests.simulation.files import SimulatedFiles
 
@@ -180,6 +181,13 @@ def sessions_keep_their_leader() -> Iterator[None]:
 
 
 # ---- logs
+
+
+_rows_of = producer_snapshot._rows_of
+
+
+def row_of_the_last_batch(producer_id: int, entry: ProducerEntry) -> list[bytes]:
+    return [*_rows_of(producer_id, entry)][-1:]
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from barnabas.broker.transactions.transaction import NO_EPOCH, ProducerIdAndEpoc
 from barnabas.protocol.batch_header import NO_PRODUCER_ID, BatchHeader
 from barnabas.protocol.errors import InvalidProducerEpoch, InvalidTxnState, ProducerFenced
 from barnabas.protocol.types import TopicPartition
-from barnabas.storage import producer_state
+from barnabas.storage import producer_snapshot
 from barnabas.storage.opening.recovery import LogLoader
 from barnabas.storage.producer_state import NO_TRANSACTION, ProducerEntry, ProducerState
 from barnabas.storage.segments.transaction_index import AbortedTransaction, AbortedTransactions
@@ -155,14 +155,14 @@ def what_is_marked_is_stable() -> Iterator[None]:
 
 @contextmanager
 def snapshots_forget_what_is_open() -> Iterator[None]:
-    entry_of_row = producer_state._entry_of_row
+    entry_of_row = producer_snapshot._entry_of_row
 
     def without(*row: int) -> tuple[int, ProducerEntry]:
         producer_id, entry = entry_of_row(*row)
         entry.current_txn_first_offset = NO_TRANSACTION
         return producer_id, entry
 
-    with patch.object(producer_state, "_entry_of_row", without):
+    with patch.object(producer_snapshot, "_entry_of_row", without):
         yield
 
 
