@@ -201,15 +201,21 @@ class Log(ReadableLog):
         assert data, "nothing to append"
         self.check_available()
         batches = check_leaders_batches(data, self.log_end_offset)
-        interval_bytes = self.config.index_interval_bytes
-        last_offset, max_timestamp = batches[-1][1].last_offset, max([header.max_timestamp for _, header, _ in batches])
+        interval_bytes, (_, last, base_offset) = self.config.index_interval_bytes, batches[-1]
+        last_offset, max_timestamp = last.last_offset, max([header.max_timestamp for _, header, _ in batches])
         start = position = taken = 0
         try:
             segment = self.segments.active
             if segment.is_sealed:
                 segment.activate()
             if not segment.should_roll(self.config, len(data), last_offset, max_timestamp, now_ms):
-                return self._append_run(segment, data, batches, interval_bytes)
+                if len(batches) > 1:
+                    return self._append_run(segment, data, batches, interval_bytes)
+                segment.append(data, last, last_offset, interval_bytes)
+                self.log_end_offset = last_offset + 1
+                if last.producer_id >= 0:
+                    self._replay(data, last, base_offset)
+                return self._appended(base_offset, last.partition_leader_epoch)
             for slot, (batch, header, _) in enumerate(batches):
                 size = position + len(batch) - start
                 if segment.should_roll(self.config, size, header.last_offset, header.max_timestamp, now_ms):

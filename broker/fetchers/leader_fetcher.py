@@ -112,7 +112,7 @@ class LeaderFetcher:
             return self._flush(followed)
         followed.state = State.FETCHING
         if self._session.ask(followed.key, followed.position()):
-            followed.asked_in = NOT_ASKED
+            followed.asked_in = self._requests + 1
         if followed.partition.log.config.throttled_followers is not None:
             self._throttled.ask(followed)
         self._fetch_soon()
@@ -163,9 +163,10 @@ class LeaderFetcher:
         follower, config = self._follower, self._follower.config()
         self._requests += 1
         number = self._requests
-        for topic in request.topics:
-            for partition in topic.partitions:
-                self._by_key[topic.topic_id, partition.partition].asked_in = number
+        if request.session_epoch == INITIAL_EPOCH:  # it names those, too, that were asked for before
+            for topic in request.topics:
+                for partition in topic.partitions:
+                    self._by_key[topic.topic_id, partition.partition].asked_in = number
         request.replica_id = follower.node_id
         request.replica_state = ReplicaState(replica_id=follower.node_id, replica_epoch=follower.broker_epoch())
         # A new session is answered at once: partitions that come a moment later need not wait behind it.
@@ -210,12 +211,15 @@ class LeaderFetcher:
 
     def _take(self, response: FetchResponse, number: int) -> None:
         failed: list[FollowedPartition] = []
+        by_key, now_ms = self._by_key, self._clock.now_ms()
         for topic in response.responses:
+            topic_id = topic.topic_id
             for data in topic.partitions:
-                followed = self._by_key.get((topic.topic_id, data.partition_index))
+                followed = by_key.get((topic_id, data.partition_index))
                 if followed is not None and (asked := self._still_asked(followed, number)) is not None:
-                    self._take_partition(followed, asked, data, failed)
-        self._back_off(failed)
+                    self._take_partition(followed, asked, data, failed, now_ms)
+        if failed:
+            self._back_off(failed)
 
     def _still_asked(self, followed: FollowedPartition, number: int) -> FetchPosition | None:
         """Returns what an answer to this request is about, unless the partition stands elsewhere by now."""
@@ -232,12 +236,13 @@ class LeaderFetcher:
         asked: FetchPosition,
         data: PartitionData,
         failed: list[FollowedPartition],
+        now_ms: int,
     ) -> None:
         """Does what the answer asks for. Whatever happens here, the other partitions go on."""
         try:
             verdict = judge(asked, data)
             if verdict is Verdict.APPEND:
-                followed.append(data, self._clock.now_ms())
+                followed.append(data, now_ms)
                 if followed.partition.log.config.throttled_followers is not None:
                     self._throttled.appended(followed, data)
             elif verdict is Verdict.TRUNCATE:
@@ -268,7 +273,7 @@ class LeaderFetcher:
         if not followed.is_durable:
             self._flush(followed)
         elif self._session.ask(followed.key, followed.position()):
-            followed.asked_in = NOT_ASKED
+            followed.asked_in = self._requests + 1
 
     def _truncate(self, followed: FollowedPartition, data: PartitionData) -> None:
         log, name = followed.partition.log, str(followed.partition.topic_partition)

@@ -22,10 +22,14 @@ class FollowerPartition(Partition):
     def follow(self, high_watermark: int, log_start_offset: int) -> None:
         """Takes the leader's offsets, as far as this log has come."""
         log = self.log
-        before = log.high_watermark
-        if log.advance_high_watermark(min(high_watermark, log.log_end_offset)) and self._waiters:
-            self._wake(self._bytes_between(before, log.high_watermark), before)
-        if log_start_offset > log.log_end_offset:
+        before, log_end_offset = log.high_watermark, log.log_end_offset
+        if high_watermark > log_end_offset:
+            high_watermark = log_end_offset
+        if high_watermark > before:
+            log.advance_high_watermark(high_watermark)
+            if self._waiters:
+                self._wake(self._bytes_between(before, high_watermark), before)
+        if log_start_offset > log_end_offset:
             log.truncate_fully_and_start_at(log_start_offset)
         elif log_start_offset > log.log_start_offset:
             log.delete_records(min(log_start_offset, log.high_watermark))
