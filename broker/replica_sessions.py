@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from barnabas.base.environment import Random
 from barnabas.broker.fetch_sessions import EVICTION_MS, NO_SESSION, Key
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.named_tuple import NamedTuple
+from barnabas.protocol.messages.fetch import FetchPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.replicas.leader import LeaderPartition
@@ -25,17 +25,6 @@ SWEEP_MS = 500
 SESSIONS_OF_A_REPLICA = 32
 """A broker has one session with each leader for every `num.replica.fetchers`."""
 _MAX_INT32 = 2**31 - 1
-
-
-class ReplicaPartitionFetch(NamedTuple):
-    """One partition as a follower asks for it."""
-
-    key: Key
-    fetch_offset: int
-    max_bytes: int
-    current_leader_epoch: int
-    last_fetched_epoch: int
-    log_start_offset: int
 
 
 class WaitingFetch(Protocol):
@@ -51,11 +40,13 @@ class WaitingFetch(Protocol):
 class SessionPartition:
     """One partition of a session."""
 
-    __slots__ = ("asked", "high_watermark", "log_start_offset", "partition", "session")
+    __slots__ = ("asked", "high_watermark", "key", "log_start_offset", "partition", "session")
 
-    def __init__(self, session: "ReplicaSession", asked: ReplicaPartitionFetch) -> None:
+    def __init__(self, session: "ReplicaSession", key: Key, asked: FetchPartition) -> None:
         self.session = session
+        self.key = key
         self.asked = asked
+        """What the follower has last asked of it."""
         self.partition: LeaderPartition | None = None
         """The partition whose appends it hears of; None while this broker does not lead it."""
         self.high_watermark = -1
@@ -110,10 +101,10 @@ class ReplicaSession:
         self.swept_ms = 0
         self.waiting: WaitingFetch | None = None
 
-    def ask(self, asked: ReplicaPartitionFetch) -> SessionPartition:
-        known = self.partitions.get(asked.key)
+    def ask(self, key: Key, asked: FetchPartition) -> SessionPartition:
+        known = self.partitions.get(key)
         if known is None:
-            known = self.partitions[asked.key] = SessionPartition(self, asked)
+            known = self.partitions[key] = SessionPartition(self, key, asked)
         else:
             known.asked = asked
         return known

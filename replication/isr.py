@@ -64,9 +64,13 @@ class FollowerState:
 
     def fetched(self, fetch_offset: int, leader_end_offset: int, now_ms: int) -> None:
         if fetch_offset >= leader_end_offset:
-            self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
+            caught_up_ms = now_ms
         elif fetch_offset >= self.leader_end_offset:
-            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+            caught_up_ms = self.last_fetch_ms
+        else:
+            caught_up_ms = self.last_caught_up_ms
+        if caught_up_ms > self.last_caught_up_ms:
+            self.last_caught_up_ms = caught_up_ms
         self.log_end_offset = fetch_offset
         self.leader_end_offset = leader_end_offset
         self.last_fetch_ms = now_ms
@@ -147,13 +151,20 @@ class InSyncReplicas:
 
     def are_too_few_at_most(self, min_in_sync: int) -> bool:
         """Returns whether there are too few even with those who are about to join."""
-        return len(self.maximal_isr) < min(min_in_sync, len(self.replicas))
+        replicas = len(self.replicas)
+        return len(self.isr) < replicas and len(self.maximal_isr) < min(min_in_sync, replicas)
 
     def high_watermark(self, min_in_sync: int, log_end_offset: int, now_ms: int) -> int:
         """Returns the offset below which everything is committed, as far as this leader knows; -1 if it knows none."""
+        least = self.own_offset
+        if len(self.isr) == len(self.replicas):  # as nearly always: there are enough, and all of them count
+            for follower in self.followers.values():
+                if follower.log_end_offset < least:
+                    least = follower.log_end_offset
+            return least
         if self.are_too_few(min_in_sync):
             return UNKNOWN_OFFSET
-        maximal_isr, least = self.maximal_isr, self.own_offset
+        maximal_isr = self.maximal_isr
         for replica, follower in self.followers.items():
             if follower.log_end_offset < least and (
                 replica in maximal_isr or self._will_join(replica, follower, log_end_offset, now_ms)

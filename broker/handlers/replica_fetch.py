@@ -19,7 +19,7 @@ from barnabas.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSIO
 from barnabas.broker.handlers.current_leader import described_partition
 from barnabas.broker.handlers.divergence import diverging_epoch
 from barnabas.broker.node import Node
-from barnabas.broker.replica_sessions import ReplicaPartitionFetch, ReplicaSession, SessionPartition
+from barnabas.broker.replica_sessions import ReplicaSession, SessionPartition
 from barnabas.broker.replicas.leader import LeaderPartition
 from barnabas.broker.replicas.partition import NO_EPOCH, Isolation
 from barnabas.protocol.errors import (
@@ -34,6 +34,7 @@ from barnabas.protocol.errors import (
 from barnabas.protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
+    FetchPartition,
     FetchRequest,
     FetchResponse,
     LeaderIdAndEpoch,
@@ -71,29 +72,22 @@ def _session_of(
         session.forget(forgotten(request, uses_topic_ids))
     if session.waiting is not None:
         session.waiting.overtaken()
-    return session, [session.ask(asked) for asked in _asked(request, uses_topic_ids)]
-
-
-def _asked(request: FetchRequest, uses_topic_ids: bool) -> Iterable[ReplicaPartitionFetch]:
+    named = []
     for topic in request.topics:
         name = topic.topic_id if uses_topic_ids else topic.topic
-        for partition in topic.partitions:
-            yield ReplicaPartitionFetch(
-                (name, partition.partition),
-                partition.fetch_offset,
-                partition.partition_max_bytes,
-                max(partition.current_leader_epoch, NO_EPOCH),
-                partition.last_fetched_epoch,
-                partition.log_start_offset,
-            )
+        for asked in topic.partitions:
+            if asked.current_leader_epoch < NO_EPOCH:
+                asked.current_leader_epoch = NO_EPOCH
+            named.append(session.ask((name, asked.partition), asked))
+    return session, named
 
 
 class _ReplicaFetch:
     """One Fetch of a follower while it is being answered."""
 
     __slots__ = (
-        "_awaits_quota", "_is_diverging", "_is_woken", "_leaves_out", "_max_bytes", "_names_leaders", "_node",
-        "_promise", "_refused", "_request", "_session", "_timer",
+        "_awaits_quota", "_is_diverging", "_is_woken", "_leaves_out", "_max_bytes",
+        "_names_leaders", "_node", "_promise", "_refused", "_request", "_session", "_timer",
     )  # fmt: skip
 
     def __init__(self, node: Node, request: FetchRequest, session: ReplicaSession, *, names_leaders: bool) -> None:
@@ -137,14 +131,15 @@ class _ReplicaFetch:
         """Takes note of what the follower has, unless something is wrong with it."""
         session, asked = self._session, each.asked
         try:
-            partition = self._partition(each)
-            if self._diverging_epoch(partition, asked) is not None:
-                session.dirty[each] = None
-                self._is_diverging = True
-                return
-            log = partition.log
-            if not log.log_start_offset <= asked.fetch_offset <= log.log_end_offset:
-                raise OffsetOutOfRange(f"{asked.fetch_offset} is not in {partition.topic_partition}")
+            partition = self._unsurprising(each)
+            if partition is None:
+                partition = self._partition(each)
+                if self._diverging_epoch(partition, asked) is not None:
+                    session.dirty[each] = None
+                    self._is_diverging = True
+                    return
+                if not partition.log.log_start_offset <= asked.fetch_offset <= partition.log.log_end_offset:
+                    raise OffsetOutOfRange(f"{asked.fetch_offset} is not in {partition.topic_partition}")
             partition.follower_fetched(
                 session.replica_id,
                 session.replica_epoch,
@@ -157,31 +152,53 @@ class _ReplicaFetch:
             session.lagging[each] = None
             return
         if session.replica_id in partition.in_sync.isr:
-            session.lagging.pop(each, None)
+            if session.lagging:
+                session.lagging.pop(each, None)
         else:
             session.lagging[each] = None
-        if asked.fetch_offset < log.log_end_offset:
+        if asked.fetch_offset < partition.log.log_end_offset:
             session.dirty[each] = None
-        else:
+        elif session.dirty:
             session.dirty.pop(each, None)
+
+    def _unsurprising(self, each: SessionPartition) -> LeaderPartition | None:
+        """Returns the partition if all is as nearly always: led here as before, and what is asked for lies in the log,
+        in the epoch that goes on. It is one call for each partition of a fetch; `_partition` says what else may be."""
+        partition, asked = each.partition, each.asked
+        if partition is None or partition.is_detached:
+            return None
+        epoch, log = partition.leader_epoch, partition.log
+        if (
+            asked.last_fetched_epoch == epoch == asked.current_leader_epoch
+            and log.log_start_offset <= asked.fetch_offset <= log.log_end_offset
+            and self._session.replica_id in partition.in_sync.followers
+        ):
+            return partition
+        return None
 
     def _partition(self, each: SessionPartition) -> LeaderPartition:
         """Returns the partition, if it is led here in the epoch that the follower knows."""
-        partition, asked, replicas = each.partition, each.asked, self._node.replicas
+        partition, epoch = each.partition, each.asked.current_leader_epoch
+        if partition is None or partition.is_detached:
+            partition = self._enter(each)
+        if epoch != partition.leader_epoch:
+            partition.check_leader_epoch(epoch)
+        if self._session.replica_id not in partition.in_sync.followers:
+            # In an epoch that both know, this leader may only have yet to hear of it; otherwise nobody can tell.
+            error = NotLeaderOrFollower if epoch == NO_EPOCH else UnknownLeaderEpoch
+            raise error(f"broker {self._session.replica_id} is no replica of {partition.topic_partition}")
+        return partition
+
+    def _enter(self, each: SessionPartition) -> LeaderPartition:
+        """Returns the partition that is led here now, of which the session hears from now on."""
+        topic, index = each.key
         try:
-            if partition is None or replicas.partition(*partition.topic_partition) is not partition:
-                topic, index = asked.key
-                name = self._topic_name(topic) if isinstance(topic, bytes) else topic
-                partition = replicas.partition(name, index, asked.current_leader_epoch)
-                each.enter(partition)
+            name = self._topic_name(topic) if isinstance(topic, bytes) else topic
+            partition = self._node.replicas.partition(name, index, each.asked.current_leader_epoch)
         except KafkaError:
             each.leave()
             raise
-        partition.check_leader_epoch(asked.current_leader_epoch)
-        if self._session.replica_id not in partition.in_sync.followers:
-            # In an epoch that both know, this leader may only have yet to hear of it; otherwise nobody can tell.
-            error = NotLeaderOrFollower if asked.current_leader_epoch == NO_EPOCH else UnknownLeaderEpoch
-            raise error(f"broker {self._session.replica_id} is no replica of {partition.topic_partition}")
+        each.enter(partition)
         return partition
 
     def _topic_name(self, topic_id: bytes) -> str:
@@ -191,10 +208,8 @@ class _ReplicaFetch:
         return topic.name
 
     @staticmethod
-    def _diverging_epoch(partition: LeaderPartition, asked: ReplicaPartitionFetch) -> EpochEndOffset | None:
-        epoch, log = asked.last_fetched_epoch, partition.log
-        if epoch == partition.leader_epoch and log.log_start_offset <= asked.fetch_offset <= log.log_end_offset:
-            return None  # as nearly always: it is in the log, and in the epoch that goes on
+    def _diverging_epoch(partition: LeaderPartition, asked: FetchPartition) -> EpochEndOffset | None:
+        epoch = asked.last_fetched_epoch
         return diverging_epoch(partition, asked.fetch_offset, epoch) if epoch >= 0 else None
 
     # ---- waiting
@@ -218,7 +233,7 @@ class _ReplicaFetch:
                 return True  # so the follower is told
             if unread_bytes is None:
                 return True
-            missing_bytes -= min(unread_bytes, max(asked.max_bytes, 0))
+            missing_bytes -= min(unread_bytes, max(asked.partition_max_bytes, 0))
         return missing_bytes <= 0
 
     def on_news(self) -> None:
@@ -288,7 +303,7 @@ class _ReplicaFetch:
             is_taken = not data.error_code and data.diverging_epoch.epoch < 0
             each.high_watermark = data.high_watermark if is_taken else -1
             each.log_start_offset = data.log_start_offset
-            topics.setdefault(each.asked.key[0], []).append(data)
+            topics.setdefault(each.key[0], []).append(data)
         self._end_if_unkept()
         return FetchResponse(
             session_id=session.id,
@@ -308,10 +323,10 @@ class _ReplicaFetch:
         for each in list(session.dirty):
             if each in self._refused:
                 continue
-            data = self._read(each, min(each.asked.max_bytes, left), at_least_one=size == 0)
+            data = self._read(each, min(each.asked.partition_max_bytes, left), at_least_one=size == 0)
             if data is None:
                 continue
-            records_size = data.records.size if data.records else 0  # type: ignore[union-attr]
+            records_size = len(data.records) if data.records else 0  # type: ignore[arg-type]
             if records_size:
                 size += records_size
                 left = max(0, left - records_size)
@@ -330,16 +345,17 @@ class _ReplicaFetch:
         """Returns the records of a dirty partition, or what is wrong; None if the answer is full."""
         asked = each.asked
         try:
-            partition = self._partition(each)
-            diverging = self._diverging_epoch(partition, asked)
-            if diverging is not None:
-                data = _offsets_of(each)
-                data.diverging_epoch = diverging
-                return data
+            partition = self._unsurprising(each)
+            if partition is None:
+                partition = self._partition(each)
+                if (diverging := self._diverging_epoch(partition, asked)) is not None:
+                    data = _offsets_of(each)
+                    data.diverging_epoch = diverging
+                    return data
             may_be_throttled = partition.log.config.throttled_leaders is not None
             records = None
             if not (may_be_throttled and self._must_wait(partition)):
-                records = partition.read(asked.fetch_offset, max_bytes, Isolation.LOG_END, at_least_one=at_least_one)
+                records = partition.read_as_follower(asked.fetch_offset, max_bytes, at_least_one=at_least_one)
         except KafkaError as error:
             self._session.lagging[each] = None
             return self._refuse(each, error)
@@ -351,19 +367,19 @@ class _ReplicaFetch:
         if records is not None:
             data.records = records
             if may_be_throttled and self._is_throttled(partition):
-                self._node.throttles.leader.record(records.size)
+                self._node.throttles.leader.record(len(records))
         return data
 
     def _refuse(self, each: SessionPartition, error: KafkaError) -> PartitionData:
         data = PartitionData(
-            partition_index=each.asked.key[1],
+            partition_index=each.key[1],
             error_code=error.code,
             high_watermark=-1,
             aborted_transactions=() if isinstance(error, (UnknownTopicId, UnknownTopicOrPartition)) else None,
             records=b"",
         )
         if self._names_leaders and isinstance(error, (NotLeaderOrFollower, FencedLeaderEpoch)):
-            described = described_partition(self._node.image, *each.asked.key)
+            described = described_partition(self._node.image, *each.key)
             if described is not None:
                 data.current_leader = LeaderIdAndEpoch(leader_id=described.leader, leader_epoch=described.leader_epoch)
         return data
@@ -373,7 +389,7 @@ def _offsets_of(each: SessionPartition) -> PartitionData:
     assert each.partition is not None, "it would have been refused"
     log = each.partition.log
     return PartitionData(
-        partition_index=each.asked.key[1],
+        partition_index=each.key[1],
         error_code=0,
         high_watermark=log.high_watermark,
         last_stable_offset=log.last_stable_offset,

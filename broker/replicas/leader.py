@@ -10,12 +10,13 @@ Three words that are not the same:
 Followers hear of every append, before it is committed; consumers, and appends with acks=-1, of the high watermark.
 """
 
-from collections import deque
 from typing import Protocol
 
+from barnabas.base.files import FileSlice
 from barnabas.base.promise import Promise, resolved
 from barnabas.broker.replicas.append_waiters import AppendWaiter, AppendWaiters, Committed
-from barnabas.broker.replicas.partition import NO_EPOCH, Partition
+from barnabas.broker.replicas.partition import NO_EPOCH, Isolation, Partition
+from barnabas.broker.replicas.uncommitted import Uncommitted
 from barnabas.protocol.errors import (
     KafkaError,
     KafkaStorageError,
@@ -31,8 +32,6 @@ from barnabas.replication.metadata.image import PartitionImage
 from barnabas.storage.log import AppendInfo, Log
 from barnabas.storage.transactions.guards import VerificationGuard
 from barnabas.storage.transactions.marker import TransactionMarker
-
-_UNCOMMITTED_MAX = 10_000
 
 ACKS_LEADER = 1
 ACKS_ALL = -1
@@ -64,7 +63,7 @@ class Cluster(ActiveBrokers, Protocol):
 class LeaderPartition(Partition):
     __slots__ = (
         "_acknowledging", "_clock", "_cluster", "_deleting", "_flushing", "_replica_waiters", "_uncommitted",
-        "in_sync", "is_alone",
+        "in_sync", "is_alone", "is_detached",
     )  # fmt: skip
 
     def __init__(
@@ -79,8 +78,8 @@ class LeaderPartition(Partition):
         """Appends that wait for their flush."""
         self._deleting = AppendWaiters(clock)
         """Deletions that wait until other replicas have deleted as much."""
-        self._uncommitted: deque[tuple[int, int]] = deque()
-        """The end and size of each append that is not committed; only those that a waiting fetch may have to count."""
+        self._uncommitted = Uncommitted()
+        """Only those appends that a waiting fetch may have to count, or a follower has yet to fetch."""
         self._replica_waiters: dict[ReplicaWaiter, None] = {}
         if log.config.flush_messages == 1 and log.recovery_point < log.log_end_offset:
             log.flusher.flush_now()  # what a crash left in the page cache is not to be read before it is on the disk
@@ -89,6 +88,7 @@ class LeaderPartition(Partition):
         self.in_sync.own_offset = log.log_end_offset
         self.is_alone = True
         """Whether there is no other replica: then all that counts for this leader is committed."""
+        self.is_detached = False
         self._adopt(described)
 
     # ---- metadata
@@ -154,7 +154,7 @@ class LeaderPartition(Partition):
         of its transaction here needs the guard with which it was verified."""
         info = self.log.append(batch, self.leader_epoch, now_ms, guard)
         if not info.duplicate:
-            self._appended(batch)
+            self._appended(batch, info.base_offset)
         return info
 
     def append_as_coordinator(
@@ -163,7 +163,7 @@ class LeaderPartition(Partition):
         """Writes batches of the broker's own; otherwise like an append with acks=-1."""
         self.check_min_isr()
         info = self.log.append_as_coordinator(batches, self.leader_epoch, now_ms, guard)
-        self._appended(batches)
+        self._appended(batches, info.base_offset)
         return info
 
     def begin_verification(
@@ -180,29 +180,23 @@ class LeaderPartition(Partition):
         self.log.transactions.check_marker(marker)
         return self.append_as_coordinator(memoryview(marker.to_batch(now_ms)), now_ms)
 
-    def _appended(self, data: memoryview) -> None:
+    def _appended(self, data: memoryview, base_offset: int) -> None:
         log = self.log
         end_offset = log.log_end_offset
         is_committed = False
         if log.config.flush_messages != 1:
             self.in_sync.own_offset = end_offset
             is_committed = self.is_alone
-        if is_committed and not (self._waiters or self._uncommitted or self._acknowledging.waiting):
+        if is_committed and not (self._waiters or self._uncommitted.appends or self._acknowledging.waiting):
             log.advance_high_watermark(end_offset)  # nobody waits for it
             return
-        self._note_uncommitted(end_offset, len(data))
+        self._uncommitted.add(base_offset, end_offset, data)
         if is_committed:
             self._commit(end_offset)
         elif not self.is_alone:
             self._tell_followers()
             if len(self.in_sync.isr) == 1:  # otherwise a follower decides, and has not fetched it so far
                 self._update_high_watermark()
-
-    def _note_uncommitted(self, end_offset: int, size: int) -> None:
-        uncommitted = self._uncommitted
-        if len(uncommitted) >= _UNCOMMITTED_MAX:  # nothing is committed for a long time, and acks=1 goes on
-            size += uncommitted.pop()[1]
-        uncommitted.append((end_offset, size))
 
     def is_acknowledged(self, info: AppendInfo, acks: int) -> bool:
         """Returns whether the latest append, or a batch that was stored before, may be answered."""
@@ -258,23 +252,33 @@ class LeaderPartition(Partition):
     ) -> None:
         """Notes how far a follower has come, at this monotonic time. Raises if it is none, or not in the life that the
         cluster knows."""
-        follower = self.in_sync.followers.get(replica_id)
+        log, in_sync = self.log, self.in_sync
+        follower = in_sync.followers.get(replica_id)
         if follower is None:
             raise UnknownLeaderEpoch(f"broker {replica_id} is no replica of {self.topic_partition} in this epoch")
         if broker_epoch != NO_BROKER_EPOCH and broker_epoch < self._cluster.broker_epoch(replica_id):
             raise NotLeaderOrFollower(f"broker {replica_id} has registered again since broker epoch {broker_epoch}")
-        log_end_offset = self.log.log_end_offset
+        log_end_offset = log.log_end_offset
         has_advanced = fetch_offset != follower.log_end_offset
         follower.fetched(fetch_offset, log_end_offset, now_ms)
         follower.broker_epoch = broker_epoch
         if follower.log_start_offset != log_start_offset:
             follower.log_start_offset = log_start_offset
             if self._deleting.waiting:
-                self._deleting.reached(self.in_sync.low_watermark(self.log.log_start_offset) + 1)
-        if replica_id not in self.in_sync.isr:
-            self._propose(self.in_sync.propose_expansion(replica_id, self.log.high_watermark))
+                self._deleting.reached(in_sync.low_watermark(log.log_start_offset) + 1)
+        if replica_id not in in_sync.isr:
+            self._propose(in_sync.propose_expansion(replica_id, log.high_watermark))
         if has_advanced:
-            self._update_high_watermark()
+            self._commit(in_sync.high_watermark(log.config.min_insync_replicas, log_end_offset, now_ms))
+
+    def read_as_follower(self, offset: int, max_bytes: int, *, at_least_one: bool) -> FileSlice | bytes | None:
+        """Returns whole batches from the one that holds `offset`, which is in the log; None if there are none."""
+        log = self.log
+        if log.log_dir.error is None and not log.is_closed:
+            kept = self._uncommitted.since(offset, max_bytes)
+            if kept is not None:
+                return kept
+        return self.read(offset, max_bytes, Isolation.LOG_END, at_least_one=at_least_one)
 
     def on_brokers_changed(self) -> None:
         """Waits no more for a replica whose broker is not active any more."""
@@ -323,12 +327,12 @@ class LeaderPartition(Partition):
 
     def _commit(self, high_watermark: int) -> None:
         """Wakes everything that waits for the high watermark."""
-        before = self.log.high_watermark
-        if not self.log.advance_high_watermark(high_watermark):
+        log = self.log
+        before = log.high_watermark
+        if high_watermark <= before:
             return
-        uncommitted, size = self._uncommitted, 0
-        while uncommitted and uncommitted[0][0] <= high_watermark:
-            size += uncommitted.popleft()[1]
+        log.advance_high_watermark(high_watermark)
+        size = self._uncommitted.committed(high_watermark)
         if self._acknowledging.waiting:
             self._acknowledge()
         if self._waiters:
@@ -360,6 +364,7 @@ class LeaderPartition(Partition):
         now on must not answer those who wait. They are to be told with `fail`."""
         if self.log.listener is self:
             self.log.listener = None
+        self.is_detached = True
         self.in_sync.proposed = None  # an answer that is still to come must not move the high watermark
         self.log.transactions.drop_guards()
 

@@ -1,13 +1,17 @@
 """A leader with followers: what they have decides what is committed, read, acknowledged and deleted."""
 
+import errno
+
 import pytest
 
-from barnabas.broker.replicas import leader
+from barnabas.base.files import FileSlice
+from barnabas.broker.replicas import uncommitted
 from barnabas.broker.replicas.leader import ACKS_ALL, ACKS_LEADER, LeaderPartition
 from barnabas.broker.replicas.partition import Isolation
 from barnabas.protocol.errors import (
     ErrorCode,
     KafkaError,
+    KafkaStorageError,
     NotEnoughReplicas,
     NotLeaderOrFollower,
     OffsetNotAvailable,
@@ -118,16 +122,16 @@ def test_the_append_that_asks_for_a_flush_waits_for_it_also_when_every_replica_h
 def test_a_leader_that_cannot_commit_for_long_remembers_a_bounded_number_of_appends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(leader, "_UNCOMMITTED_MAX", 3)
+    monkeypatch.setattr(uncommitted, "_APPENDS_MAX", 3)
     scene, sizes = Scene(), Sizes()
     scene.partition.wait(sizes, Isolation.HIGH_WATERMARK)
     for _ in range(10):
         scene.append(ACKS_LEADER)
-    assert len(scene.partition._uncommitted) == 3
+    assert len(scene.partition._uncommitted.appends) == 3
     scene.fetched(2, 10)
     scene.fetched(3, 10)
     assert sizes.told == [10 * len(batch())]
-    assert not scene.partition._uncommitted
+    assert not scene.partition._uncommitted.appends
 
 
 def test_an_answer_to_a_leader_that_has_gone_moves_nothing() -> None:
@@ -365,3 +369,32 @@ class Heard:
 
     def on_bytes(self, size: int) -> None:
         self.told.append(size)
+
+
+# ---- what followers read
+
+
+def bytes_of(found: FileSlice | bytes | None) -> bytes | None:
+    return found.read() if isinstance(found, FileSlice) else found
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2, 3])
+def test_followers_read_what_is_in_the_file_whether_or_not_it_is_committed(offset: int) -> None:
+    scene = Scene()
+    for _ in range(3):
+        scene.append()
+
+    in_file = bytes_of(scene.partition.read(offset, 1 << 20, Isolation.LOG_END, at_least_one=True))
+    for committed in range(3):
+        scene.fetched(2, 3)
+        scene.fetched(3, committed)
+        found = bytes_of(scene.partition.read_as_follower(offset, 1 << 20, at_least_one=True))
+        assert (scene.high_watermark, found) == (committed, in_file)
+
+
+def test_followers_read_nothing_of_a_log_that_has_failed_not_even_what_is_kept() -> None:
+    scene = Scene()
+    scene.append()
+    scene.partition.log.log_dir.failed(OSError(errno.EIO, "broken"))
+    with pytest.raises(KafkaStorageError):
+        scene.partition.read_as_follower(0, 1 << 20, at_least_one=True)
