@@ -5,8 +5,9 @@ Rules:
 - A partition that its follower has yet to join, or that was in error, is *lagging*: it is looked at in every fetch.
 - The rest counts as asked for again at the same offset, as the protocol says. Who was caught up at the session's last
   fetch was caught up then with every partition that is not dirty.
-- A high watermark, a log start or a set of in-sync replicas that moves wakes nobody. Sweeps find them, twice a second
-  at most, and they ride along.
+- A high watermark, a log start or a set of in-sync replicas that moves wakes nobody. Sweeps find them, four times a
+  second at most, and they ride along. A partition of which the follower heard a moment ago is left to the next sweep:
+  while records keep coming, each answer says what is committed, and nothing is said of the partition alone.
 - A follower that comes back in another life has no sessions from the one before.
 """
 
@@ -21,7 +22,7 @@ from barnabas.protocol.messages.fetch import FetchPartition
 if TYPE_CHECKING:
     from barnabas.broker.replicas.leader import LeaderPartition
 
-SWEEP_MS = 500
+SWEEP_MS = 250
 SESSIONS_OF_A_REPLICA = 32
 """A broker has one session with each leader for every `num.replica.fetchers`."""
 _MAX_INT32 = 2**31 - 1
@@ -40,7 +41,7 @@ class WaitingFetch(Protocol):
 class SessionPartition:
     """One partition of a session."""
 
-    __slots__ = ("asked", "high_watermark", "key", "log_start_offset", "partition", "session")
+    __slots__ = ("asked", "high_watermark", "key", "log_start_offset", "partition", "session", "told_ms")
 
     def __init__(self, session: "ReplicaSession", key: Key, asked: FetchPartition) -> None:
         self.session = session
@@ -52,6 +53,8 @@ class SessionPartition:
         self.high_watermark = -1
         """The high watermark and the log start that the follower knows."""
         self.log_start_offset = -1
+        self.told_ms = 0
+        """The time of the fetch in whose answer it heard them."""
 
     def enter(self, partition: "LeaderPartition") -> None:
         """Hears of the appends of this partition from now on."""
@@ -121,6 +124,7 @@ class ReplicaSession:
         if now_ms - self.swept_ms < SWEEP_MS:
             return []
         self.swept_ms = now_ms
+        told_before_ms = now_ms - SWEEP_MS
         found, dirty, replica_id = [], self.dirty, self.replica_id
         for each in self.partitions.values():
             partition = each.partition
@@ -128,7 +132,7 @@ class ReplicaSession:
                 continue
             if replica_id not in partition.in_sync.isr:
                 self.lagging[each] = None
-            if each.has_news and each not in dirty:
+            if each.told_ms <= told_before_ms and each not in dirty and each.has_news:
                 found.append(each)
         return found
 

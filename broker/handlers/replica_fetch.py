@@ -303,6 +303,7 @@ class _ReplicaFetch:
             is_taken = not data.error_code and data.diverging_epoch.epoch < 0
             each.high_watermark = data.high_watermark if is_taken else -1
             each.log_start_offset = data.log_start_offset
+            each.told_ms = session.fetched_ms
             topics.setdefault(each.key[0], []).append(data)
         self._end_if_unkept()
         return FetchResponse(
