@@ -12,7 +12,7 @@ from barnabas.storage.producer_state import ProducerState
 from tests.simulation.cluster.defects.planted import Defect
 from tests.simulation.cluster.defects.plants import replaced
 from tests.simulation.cluster.settings import Settings
-from tests.simulation.cluster.transactions import plants, power
+from tests.simulation.cluster.transactions import late_marker, plants, power
 
 TRANSACTIONAL = Settings(
     replication_factor=3,
@@ -72,6 +72,9 @@ DEFECTS: dict[str, Defect] = {
     ),
     "any guard will do": Defect(
         replaced(ProducerState, "_check_guard", plants.any_guard_will_do), ("TI4", "TI5"), ("stall",), V1
+    ),
+    "former coordinators are obeyed": Defect(
+        plants.former_coordinators_are_obeyed, ("TI3", "TI4"), seeds=4, simulate=late_marker.simulate
     ),
     "a marker is taken once": Defect(plants.a_marker_is_taken_once, ("TI8",), ("connection cut", "kill", "elect"), V2),
     "what is marked is stable": Defect(plants.what_is_marked_is_stable, ("TI3", "TI6"), LEADERS_CHANGE, TRANSACTIONAL),

@@ -1,7 +1,7 @@
 """What is changed in the real code when a defect of transactions is planted."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from unittest.mock import patch
 
@@ -18,7 +18,7 @@ from barnabas.broker.transactions.records import TransactionSerde
 from barnabas.broker.transactions.rules import Coordination
 from barnabas.broker.transactions.transaction import NO_EPOCH, ProducerIdAndEpoch, Transaction
 from barnabas.protocol.batch_header import NO_PRODUCER_ID, BatchHeader
-from barnabas.protocol.errors import InvalidProducerEpoch, InvalidTxnState, ProducerFenced
+from barnabas.protocol.errors import InvalidProducerEpoch, InvalidTxnState, ProducerFenced, TransactionCoordinatorFenced
 from barnabas.protocol.types import TopicPartition
 from barnabas.storage import producer_snapshot
 from barnabas.storage.opening.recovery import LogLoader
@@ -125,6 +125,18 @@ def any_guard_will_do(
     is_open = entry is not None and entry.has_open_transaction(header.producer_epoch)
     if not is_open and guard is None:
         raise InvalidTxnState("the batch is not part of an ongoing transaction")
+
+
+@contextmanager
+def former_coordinators_are_obeyed() -> Iterator[None]:
+    check = ProducerState.check_marker
+
+    def checked(self: ProducerState, marker: TransactionMarker) -> None:
+        with suppress(TransactionCoordinatorFenced):
+            check(self, marker)
+
+    with patch.object(ProducerState, "check_marker", checked):
+        yield
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import pytest
 from tests.simulation.cluster.plan import plan_of
 from tests.simulation.cluster.scenario import ManyBrokers
 from tests.simulation.cluster.settings import Settings
-from tests.simulation.cluster.transactions.power import simulate
+from tests.simulation.cluster.transactions import late_marker, power
 from tests.simulation.cluster.transactions.workload import Transactions
 from tests.simulation.seeds import chosen_seeds, replayable
 
@@ -49,7 +49,13 @@ def test_transactions_are_right_while_leaders_change(seed: int) -> None:
 def test_a_transaction_has_one_end_though_power_fails_in_the_middle_of_it() -> None:
     for seed in chosen_seeds(range(60)):
         with replayable(seed):
-            simulate(seed)
+            power.simulate(seed)
+
+
+def test_a_late_marker_of_a_former_coordinator_does_not_end_the_next_transaction() -> None:
+    for seed in chosen_seeds(range(4)):
+        with replayable(seed):
+            late_marker.simulate(seed)
 
 
 def test_clients_of_version_1_outlive_the_memory_of_their_coordinator() -> None:
