@@ -70,6 +70,7 @@ class LogDir:
         "_checkpoint_timer",
         "_checkpoints",
         "_credit_bytes",
+        "_is_behind_checkpoints",
         "_is_short_of_space",
         "_next_space_check_ms",
         "_next_warning_ms",
@@ -121,6 +122,7 @@ class LogDir:
         self._checkpoint_timer: Timer | None = None
         self._checkpoint_lock = threading.Lock()
         self._checkpoints = 0
+        self._is_behind_checkpoints = False
         self._credit_bytes = 0
         self._is_short_of_space = False
         self._next_space_check_ms = 0
@@ -263,6 +265,13 @@ class LogDir:
         """Sets a log's checkpoints durably before it is cut at this offset: records appended in the place of the old
         ones must not be taken for committed, flushed or compacted, and a log that lost every segment must not begin at
         0. Blocks."""
+        self._lower(topic_partition, offset, recovery_point)
+        self.log_start_offsets[topic_partition] = log_start_offset
+        self.checkpoint_now()
+
+    def _lower(self, topic_partition: TopicPartition, offset: int, recovery_point: int) -> bool:
+        """Returns whether anything was above."""
+        is_lower = False
         for offsets, most in (
             (self.recovery_points, recovery_point),
             (self.cleaner_offsets, recovery_point),
@@ -270,8 +279,20 @@ class LogDir:
         ):
             if offsets.get(topic_partition, 0) > most:
                 offsets[topic_partition] = most
-        self.log_start_offsets[topic_partition] = log_start_offset
-        self.checkpoint_now()
+                is_lower = True
+        return is_lower
+
+    def found_end(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Notes where a log ends that was opened. If its checkpoints lie beyond, because something was lost or cut
+        off, `write_found_ends` must follow before anything is appended: it would be taken for durable and committed
+        after the next crash."""
+        self._is_behind_checkpoints |= self._lower(topic_partition, offset, offset)
+
+    def write_found_ends(self) -> None:
+        """Writes the checkpoints of logs that were found to end before them. Blocks."""
+        if self._is_behind_checkpoints:
+            self.checkpoint_now()
+            self._is_behind_checkpoints = False
 
     def checkpoint_now(self) -> None:
         """Writes what changed before it returns."""

@@ -106,6 +106,7 @@ class LogManager:
         if log is None:
             try:
                 log = self.open_log(topic_partition, is_clean=log_dir.had_clean_shutdown)
+                log_dir.write_found_ends()
             except OSError as error:
                 raise log_dir.failed(error) from error
         return log
@@ -125,9 +126,11 @@ class LogManager:
         return sum(entry.size_bytes for entry in entries if entry.name.endswith(LOG_SUFFIX))
 
     def open_log(self, topic_partition: TopicPartition, *, is_clean: bool) -> Log:
+        """Opens a log. What is lost of it is noted: `write_found_ends` of its dir is the caller's."""
         log_dir = self._dirs[topic_partition]
         config = self._config_of(topic_partition.topic)
         loaded = LogLoader(log_dir, topic_partition, config, self._clock.now_ms()).load(is_clean=is_clean)
+        log_dir.found_end(topic_partition, loaded.log_end_offset)
         topic_id = self._read_topic_id(log_dir, topic_partition)
         log = self._logs[topic_partition] = Log(log_dir, topic_partition, topic_id, config, loaded)
         return log

@@ -142,6 +142,7 @@ class LogOpening:
         mine = self._logs.in_dir(log_dir)
         for topic_partition in mine:
             self._logs.open_log(topic_partition, is_clean=False)
+        log_dir.write_found_ends()
         if len(mine) >= self._logs.limits.sync_together_min:
             log_dir.files.sync_all()
         else:

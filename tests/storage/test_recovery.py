@@ -100,6 +100,20 @@ def test_only_what_is_not_below_the_recovery_point_is_checked() -> None:
     assert broker.log().log_end_offset == 4
 
 
+def test_what_is_appended_where_something_was_lost_is_checked_like_anything_else() -> None:
+    broker = killed_with(5, flushed=True)
+    log_file(broker).truncate(3 * 200)
+    broker.start()
+    log = broker.log()
+    assert (log.log_end_offset, log.recovery_point) == (3, 3)
+    append(log, sized(200))  # nothing says that it is durable, though everything below offset 4 was
+    log_file(broker).sync()
+    broker.disk.flip_bit(log.segments.active.path, 3 * 200 + 150)
+    broker.cut_power()
+    assert broker.log().log_end_offset == 3
+    assert broker.report.having("orders-0: cut 200 bytes after offset 2: the CRC does not match")
+
+
 def test_segments_behind_a_corrupt_one_are_removed() -> None:
     broker = killed_with(6, internal_segment_bytes=450)
     log_file(broker, 2).truncate(399)
