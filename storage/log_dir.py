@@ -70,6 +70,7 @@ class LogDir:
         "_checkpoint_timer",
         "_checkpoints",
         "_credit_bytes",
+        "_forgotten",
         "_is_behind_checkpoints",
         "_is_short_of_space",
         "_next_space_check_ms",
@@ -122,6 +123,8 @@ class LogDir:
         self._checkpoint_timer: Timer | None = None
         self._checkpoint_lock = threading.Lock()
         self._checkpoints = 0
+        self._forgotten: dict[TopicPartition, int] = {}
+        """Logs that are gone, and the number of the last checkpoint that may still know them."""
         self._is_behind_checkpoints = False
         self._credit_bytes = 0
         self._is_short_of_space = False
@@ -301,7 +304,16 @@ class LogDir:
     def forget(self, topic_partition: TopicPartition) -> None:
         for offsets in (self.recovery_points, self.log_start_offsets, self.cleaner_offsets, self.high_watermarks):
             if offsets.pop(topic_partition, None) is not None:
+                self._forgotten[topic_partition] = self._checkpoints
                 self._checkpoint_later()
+
+    def begin(self, topic_partition: TopicPartition) -> None:
+        """Forgets an earlier log of that name, on the disk too: after a crash its offsets would be taken for those of
+        the one that begins, whose records would count as deleted, durable or committed. Blocks if there was one."""
+        self.forget(topic_partition)
+        if self._written.number <= self._forgotten.get(topic_partition, -1):
+            self.checkpoint_now()
+        self._forgotten.pop(topic_partition, None)
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Writes how far replicated logs are committed, in a worker. It does not wait for the other checkpoints: what a
@@ -329,6 +341,7 @@ class LogDir:
 
     def _checkpointed(self, written: Promise[None]) -> None:
         self._checkpoint_timer = None
+        self._forgotten = {name: last for name, last in self._forgotten.items() if self._written.number <= last}
         if written.error is not None:
             self._tell_not_written(written.error)
         if written.error is not None or self._checkpoint_is_dirty:
@@ -342,6 +355,13 @@ class LogDir:
         if self._checkpoint_timer is not None:
             self._checkpoint_timer.cancel()
         self.write(self._checkpoint())
+
+    def read(self, checkpoint: "Checkpoint") -> None:
+        """Takes what a start finds on the disk."""
+        self._written = checkpoint
+        _, *found = checkpoint
+        copies = (dict(offsets) for offsets in found)
+        self.recovery_points, self.log_start_offsets, self.cleaner_offsets, self.high_watermarks = copies
 
     def _checkpoint(self) -> "Checkpoint":
         self._checkpoints += 1

@@ -1,8 +1,8 @@
 """All logs of a broker: looked up, created, deleted, and closed when it stops. `log_opening.py` finds them at start.
 
 Rules:
-- The cluster's metadata, not the directories, say which partitions exist: creating a log costs no fsync. Its directory
-  becomes durable with its first flushed bytes.
+- The cluster's metadata, not the directories, say which partitions exist: creating a log costs no fsync, unless there
+  was one of that name a moment ago. Its directory becomes durable with its first flushed bytes.
 - A directory with another topic id than the one asked for was left by a lost deletion; it is moved aside as
   `-stray`.
 - Deleting renames the directory and removes it later, in a worker.
@@ -191,7 +191,7 @@ class LogManager:
             self._report.error(text, topic_partition=str(topic_partition), offset=lost)
 
     def _create(self, log_dir: LogDir, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
-        log_dir.forget(topic_partition)  # what a crash kept of an earlier one of that name
+        log_dir.begin(topic_partition)
         path = f"{log_dir.path}/{topic_partition}"
         self._files.makedirs(path)
         metadata = encode_partition_metadata(topic_id)

@@ -25,7 +25,7 @@ from barnabas.storage.checkpoints import (
     CorruptCheckpoint,
     decode_offsets,
 )
-from barnabas.storage.log_dir import LogDir
+from barnabas.storage.log_dir import Checkpoint, LogDir
 from barnabas.storage.metadata_files import (
     CLEAN_SHUTDOWN_FILE,
     LOCK_FILE,
@@ -38,6 +38,13 @@ if TYPE_CHECKING:
     from barnabas.storage.log_manager import LogManager
 
 DELETE_SUFFIX = "-delete"
+_CHECKPOINTS = (
+    RECOVERY_POINT_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    CLEANER_OFFSET_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+)
+"""In the order of a `Checkpoint`'s fields."""
 
 
 class LogDirInUse(Exception):
@@ -97,10 +104,7 @@ class LogOpening:
     def _open_dir(self, log_dir: LogDir) -> None:
         names = log_dir.files.listdir(log_dir.path)
         log_dir.had_clean_shutdown = CLEAN_SHUTDOWN_FILE in names
-        log_dir.recovery_points = _read_offsets(log_dir, RECOVERY_POINT_CHECKPOINT, names)
-        log_dir.log_start_offsets = _read_offsets(log_dir, LOG_START_OFFSET_CHECKPOINT, names)
-        log_dir.cleaner_offsets = _read_offsets(log_dir, CLEANER_OFFSET_CHECKPOINT, names)
-        log_dir.high_watermarks = _read_offsets(log_dir, HIGH_WATERMARK_CHECKPOINT, names)
+        log_dir.read(Checkpoint(0, *(_read_offsets(log_dir, name, names) for name in _CHECKPOINTS)))
         for name in names:
             self._find(log_dir, name)
         if log_dir.had_clean_shutdown:

@@ -117,6 +117,30 @@ def test_a_log_that_cannot_be_opened_in_the_background_does_not_keep_the_others_
     assert all(broker.manager.opened(name) is not None for name in good)
 
 
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_nothing_of_a_deleted_log_holds_for_the_next_of_that_name(*, is_restarted: bool) -> None:
+    broker = Broker()
+    old = broker.log()
+    for _ in range(10):
+        append(old)
+    old.delete_records(9)
+    old.note_high_watermark()
+    old.flush()
+    broker.clock.advance(60_000)
+    assert b"orders 0 9" in broker.files.read_bytes("/data/log-start-offset-checkpoint")
+    broker.manager.delete(ORDERS)
+    if is_restarted:
+        broker.kill()
+    new = broker.manager.create(ORDERS, OTHER_TOPIC_ID, broker.config)
+    for _ in range(5):
+        append(new)
+    new.flush()
+    broker.kill()
+    found = broker.manager.create(ORDERS, OTHER_TOPIC_ID, broker.config)
+    assert (found.log_start_offset, found.log_end_offset, offsets_of(found)) == (0, 5, [0, 1, 2, 3, 4])
+    assert broker.manager.log_dirs[0].high_watermarks == {}
+
+
 def test_new_logs_go_to_the_dir_with_the_fewest() -> None:
     broker = Broker(log_dirs=("/one", "/two", "/three"))
     for partition in range(6):
