@@ -78,20 +78,18 @@ class SegmentList:
         self, offset: int, max_bytes: int, *, max_offset: int, end_offset: int, at_least_one: bool
     ) -> FileSlice | None:
         """Returns whole batches from the one that holds `offset` up to `max_offset`, which is at most `end_offset`."""
-        if offset >= self._bases[-1]:
-            return self._read_active(offset, max_bytes, max_offset, end_offset, at_least_one)
-        slot = self.count_below(offset)
-        segment = self._segments[slot]
-        start = segment.position_of(offset)
-        next_base = self._bases[slot + 1]
-        if start == segment.size:  # every record from the offset to this segment's end was removed
+        while offset < self._bases[-1]:
+            slot = self.count_below(offset)
+            segment = self._segments[slot]
+            start = segment.position_of(offset)
+            next_base = self._bases[slot + 1]
+            if start < segment.size:
+                limit = segment.size if max_offset >= next_base else segment.position_of(max_offset)
+                return _slice(segment, start, segment.end_of_batches(start, max_bytes, limit), limit, at_least_one)
             if next_base >= max_offset:
                 return None
-            return self.read(
-                next_base, max_bytes, max_offset=max_offset, end_offset=end_offset, at_least_one=at_least_one
-            )
-        limit = segment.size if max_offset >= next_base else segment.position_of(max_offset)
-        return _slice(segment, start, segment.end_of_batches(start, max_bytes, limit), limit, at_least_one)
+            offset = next_base  # compaction removed every record from the offset to this segment's end
+        return self._read_active(offset, max_bytes, max_offset, end_offset, at_least_one)
 
     def _read_active(
         self, offset: int, max_bytes: int, max_offset: int, end_offset: int, at_least_one: bool

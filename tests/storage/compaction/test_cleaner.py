@@ -1,6 +1,7 @@
 """When a log is compacted, and what else may happen meanwhile."""
 
 import errno
+import sys
 
 import pytest
 
@@ -36,6 +37,16 @@ def test_a_log_is_compacted_by_itself_once_a_segment_is_closed() -> None:
     assert compacted.broker.report.having(
         "orders-0: compacted up to offset 10 in 0.0 s: 10 records became 1, 700 bytes 70, 1 segments 1"
     )
+
+
+def test_a_reader_passes_over_any_number_of_segments_of_which_nothing_is_left() -> None:
+    broker = Broker(log_cleaner_backoff_ms=0, queued=True)
+    compacted = CompactedLog(broker, internal_segment_bytes=75, min_cleanable_dirty_ratio=0.9)
+    dirty(compacted, sys.getrecursionlimit() + 100)
+    compacted.clean()
+    empty = [segment for segment in compacted.log.segments if not segment.size]
+    assert len(empty) > sys.getrecursionlimit()
+    assert len(compacted.records()) == 1
 
 
 def test_nothing_is_compacted_that_is_clean_already() -> None:
