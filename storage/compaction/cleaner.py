@@ -9,7 +9,6 @@ Rules:
 - A log with a batch that cannot be read is uncleanable until the next start: reported once, and the others go on.
 """
 
-import errno
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -17,12 +16,10 @@ from typing import TYPE_CHECKING
 from barnabas.base.environment import Environment, Timer
 from barnabas.protocol.errors import KafkaStorageError
 from barnabas.protocol.types import TopicPartition
-from barnabas.storage.compaction.log_compaction import SegmentsChanged
-from barnabas.storage.flush_plan import FULL_DISK
+from barnabas.storage.compaction.log_compaction import NOT_THE_DISK, SegmentsChanged
 from barnabas.storage.log import Log
 from barnabas.storage.log_manager_config import LogManagerConfig
 from barnabas.storage.opening.unfinished_files import remove_unfinished
-from barnabas.storage.segments.file_cache import OUT_OF_DESCRIPTORS
 
 if TYPE_CHECKING:
     from barnabas.storage.compaction.cleanable import Cleanable
@@ -30,8 +27,6 @@ if TYPE_CHECKING:
 
 OnCleaned = Callable[["CleanedSegment"], None]
 OnDone = Callable[["CompactionStats | None", Exception | None], None]
-_NOT_THE_DISK = (None, errno.ENOENT, *FULL_DISK, *OUT_OF_DESCRIPTORS)
-"""Failures that are no fault of the disk: segments that were deleted meanwhile, no room for new ones, no descriptor."""
 
 
 class _Run:
@@ -67,6 +62,8 @@ class Cleaner:
         self._run: _Run | None = None
         self._timer: Timer | None = None
         self._rests_until_ms = 0
+        self._is_tidying = False
+        """Files of a failed run are being removed, by their names: another run may give the same names to its own."""
         self._is_closed = False
         self.runs = 0
         self.failures = 0
@@ -107,7 +104,8 @@ class Cleaner:
             self._run = None
 
     def _start_later(self) -> None:
-        if self._offered and self._run is None and self._timer is None and not self._is_closed:
+        is_busy = self._run is not None or self._is_tidying
+        if self._offered and not is_busy and self._timer is None and not self._is_closed:
             delay_ms = max(self._rests_until_ms - self._clock.now_ms(), 0)
             self._timer = self._clock.call_later(delay_ms, self._start_next)
 
@@ -224,9 +222,10 @@ class Cleaner:
             self._report.error(text, topic_partition=name)
         elif not isinstance(error, KafkaStorageError):
             self._report.warning(f"{name}: its compaction will be tried again: {error}", topic_partition=name)
-            if getattr(error, "errno", None) not in _NOT_THE_DISK:
+            if getattr(error, "errno", None) not in (None, *NOT_THE_DISK):
                 log.log_dir.go_offline(error)
             log.maintenance.check_cleanable_at(self._clock.now_ms() + self.config.log_cleaner_backoff_ms)
+        self._is_tidying = True
         self._workers.run(lambda: self._remove_unfinished(log)).when_done(lambda _: self._tidied(run))
 
     def _remove_unfinished(self, log: Log) -> None:
@@ -235,9 +234,10 @@ class Cleaner:
             remove_unfinished(self._files, log.path)
 
     def _tidied(self, run: _Run) -> None:
+        self._is_tidying = False
         if run is self._run:
             self._run = None
-            self._rest_or_start()
+        self._rest_or_start()
 
 
 def job_of(log: Log, found: "Cleanable", config: LogManagerConfig, now_ms: int) -> "CompactionJob":

@@ -1,10 +1,12 @@
 """Compaction as one log sees it: how much of it is cleanable, and how a cleaned segment takes its place."""
 
+import errno
 from typing import TYPE_CHECKING
 
 from barnabas.base.promise import Promise
 from barnabas.storage.flush_plan import FULL_DISK
 from barnabas.storage.opening.unfinished_files import CLEANED_SUFFIX, remove_unfinished
+from barnabas.storage.segments.file_cache import OUT_OF_DESCRIPTORS
 from barnabas.storage.segments.segment import TXN_INDEX_SUFFIX, Segment, file_name
 from barnabas.storage.segments.transaction_index import AbortedTransaction, decode_aborted
 
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
     from barnabas.storage.compaction.job import CleanedSegment
     from barnabas.storage.compaction.segment_swap import SegmentSwap
     from barnabas.storage.log import Log
+
+NOT_THE_DISK = (errno.ENOENT, *FULL_DISK, *OUT_OF_DESCRIPTORS)
+"""Failures that are no fault of the disk: files that were deleted meanwhile, no room for new ones, no descriptor."""
 
 
 class SegmentsChanged(Exception):
@@ -108,7 +113,7 @@ class LogCompaction:
         if error is None:
             files, delay_ms = swap.retired_files(), log.config.file_delete_delay_ms
             log.log_dir.clock.call_later(delay_ms, log.log_dir.remove_in_worker, files)
-        elif swap.is_installed or not (isinstance(error, OSError) and error.errno in FULL_DISK):
+        elif swap.is_installed or not (isinstance(error, OSError) and error.errno in NOT_THE_DISK):
             error = log.log_dir.go_offline(error)
         log.maintenance.delete_segments(log.segments.count_below(log.log_start_offset))
         if error is None:

@@ -18,7 +18,10 @@ from collections.abc import Callable, Sequence
 from barnabas.base.promise import Promise
 from barnabas.storage.log_dir import Checkpoint, LogDir
 from barnabas.storage.opening.unfinished_files import CLEANED_SUFFIX, SWAP_SUFFIX, remove_unfinished
+from barnabas.storage.segments.file_cache import OUT_OF_DESCRIPTORS
 from barnabas.storage.segments.segment import DELETED_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX, Segment
+
+_RETRY_MS = 100
 
 
 class SegmentSwap:
@@ -62,7 +65,9 @@ class SegmentSwap:
         def done(job: Promise[None]) -> None:
             if self._is_cancelled:
                 return
-            if job.error is not None:
+            if self.is_installed and isinstance(job.error, OSError) and job.error.errno in OUT_OF_DESCRIPTORS:
+                self._log_dir.clock.call_later(_RETRY_MS, self._in_worker, step, then)  # it may be done twice
+            elif job.error is not None:
                 self._outcome.fail(job.error)
             else:
                 then()
@@ -89,6 +94,9 @@ class SegmentSwap:
                 step()
 
     def _prepare(self) -> None:
+        """Raises, and has renamed nothing, if a file that every segment has is not there: others are to go for it."""
+        for path in self.new.paths:
+            self._log_dir.files.file_size(path + CLEANED_SUFFIX)
         if self._checkpoint is not None:
             self._log_dir.write(self._checkpoint)
         for path in self._names:
