@@ -5,8 +5,8 @@ Rules:
   other dirs go on. It comes back only with a restart, which recovers it.
 - Recovery points, log start offsets and how far each log is compacted are kept in dicts as they change and written out
   together, at most once an interval, only what changed, in a worker. Compaction does not wait for the interval.
-- Below the floor of free bytes clients append nothing; reading goes on, and so does what the broker writes itself. The
-  free space is asked for seldom: between two questions the dir lives on the credit it was given.
+- Below the floor of free bytes nothing of clients is appended, by leaders or followers; reading goes on, and so does
+  what the broker writes itself. The free space is asked for seldom: between two questions the dir lives on its credit.
 """
 
 import threading

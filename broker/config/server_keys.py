@@ -329,8 +329,8 @@ class BarnabasKeys(Config):
         "barnabas.min.free.bytes",
         -1,
         at_least(-1),
-        "The free space below which a disk takes no more produces, so that it never fills up; fetches go on. -1 is "
-        "64 MiB, or an eighth of the file system if that is less.",
+        "The free space below which a disk takes no more of what clients produce, here or by way of another broker, so "
+        "that it never fills up; fetches go on. -1 is 64 MiB, or an eighth of the file system if that is less.",
     )
     barnabas_max_open_files: int = int32(
         "barnabas.max.open.files",

@@ -3,6 +3,7 @@
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from barnabas.protocol.errors import KafkaStorageError
 from barnabas.protocol.messages.fetch import PartitionData
 from barnabas.replication.follower.answers import (
     batches_to_append,
@@ -67,7 +68,8 @@ class FollowedPartition:
     # ---- what answers do
 
     def append(self, data: PartitionData, now_ms: int) -> None:
-        """Writes the records, all of them or none, and takes the leader's offsets. Raises if they are not in order."""
+        """Writes the records, all of them or none, and takes the leader's offsets. Raises if they are not in order, or
+        if there is no room: the offsets count all the same, because what the leader deletes makes room here."""
         partition, records = self.partition, data.records
         if records:
             assert not isinstance(records, str)
@@ -75,7 +77,12 @@ class FollowedPartition:
             log = partition.log
             if log.log_start_offset == log.log_end_offset:
                 self._begin_at(batches)
-            partition.append(batches, now_ms)
+            try:
+                partition.append(batches, now_ms)
+            except KafkaStorageError:
+                if not self.is_lost:
+                    partition.follow(data.high_watermark, data.log_start_offset)
+                raise
         partition.follow(data.high_watermark, data.log_start_offset)
 
     def _begin_at(self, batches: memoryview) -> None:

@@ -257,9 +257,10 @@ class LeaderFetcher:
         except KafkaError as error:
             if followed.is_lost:
                 return self._stop(followed, error.message)
-            name = str(followed.partition.topic_partition)
-            text = f"{name}: what broker {self.leader.broker_id} sent is not stored: {error}"
-            self._report.warning(text, topic_partition=name)
+            if not followed.backoff_ms:  # once, and not at every attempt: a full disk is no place for a flood of lines
+                name = str(followed.partition.topic_partition)
+                text = f"{name}: what broker {self.leader.broker_id} sent is not stored: {error}"
+                self._report.warning(text, topic_partition=name)
             failed.append(followed)
             return
         except Exception as error:

@@ -3,6 +3,7 @@
 from barnabas.broker.replicas.partition import Partition
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.types import TopicPartition, Uuid
+from barnabas.replication.metadata.image import INTERNAL_TOPICS
 from barnabas.storage.log import Log
 
 
@@ -17,6 +18,10 @@ class FollowerPartition(Partition):
         log.note_replicas()
 
     def append(self, batches: memoryview, now_ms: int) -> None:
+        """Stores what the leader has. Raises KafkaStorageError if there is too little space for the records of clients,
+        or none at all."""
+        if self.topic_partition.topic not in INTERNAL_TOPICS:
+            self.log.log_dir.reserve(len(batches), now_ms)
         self.log.append_as_follower(batches, now_ms)
 
     def follow(self, high_watermark: int, log_start_offset: int) -> None:

@@ -56,7 +56,7 @@ def batch(offset: int, epoch: int = 1, count: int = 1) -> bytearray:
 
 
 def topic_id_of(name: str) -> bytes:
-    return name.encode().ljust(16, b"-")
+    return name.encode().ljust(16, b"-")[:16]
 
 
 class AskedFetch:

@@ -182,6 +182,24 @@ def test_a_full_disk_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert scene.next_fetch().named == {("a", 0): 1}
 
 
+@pytest.mark.parametrize(("topic", "is_stored"), [("a", False), ("__consumer_offsets", True)])
+def test_below_the_floor_of_free_space_only_what_the_broker_needs_is_copied(topic: str, is_stored: bool) -> None:
+    scene = Scene()
+    (log_dir,) = scene.logs.log_dirs
+    partition = filled(scene, topic, 1, 1, 1)
+    fetch = scene.establish(partition)
+    log_dir.limits = log_dir.limits._replace(free_bytes_min=log_dir.files.free_bytes("/data"))
+    fetch.answer((topic, answer(batch(3), high_watermark=3, log_start_offset=2)))
+    fetch = scene.next_fetch()
+    assert partition.log.log_end_offset == 3 + is_stored
+    assert (partition.log.high_watermark, partition.log.log_start_offset) == (3, 2), "what is deleted makes room here"
+    if not is_stored:
+        scene.run(1_500)
+        log_dir.limits = log_dir.limits._replace(free_bytes_min=0)
+        fetch.answer((topic, answer(batch(3))))
+        assert scene.next_fetch().named == {(topic, 0): 4}
+
+
 def test_another_leader_is_dialled_and_the_one_that_leads_nothing_is_left() -> None:
     scene = Scene()
     partition = scene.partition("a")
