@@ -11,7 +11,7 @@ Rules:
   offline.
 
 Jobs of their own: `flusher` makes it durable, `compaction` and `maintenance` shrink it, `transactions` begins and
-ends them, `truncation.py` cuts it back.
+ends them, `truncation.py` cuts it back, `offset_gap.py` goes on far behind its end.
 """
 
 from typing import NoReturn, Protocol
@@ -30,7 +30,7 @@ from barnabas.storage.log_maintenance import LogMaintenance
 from barnabas.storage.opening.recovery import LoadedLog
 from barnabas.storage.producer_state import BatchMetadata, replay_batch
 from barnabas.storage.readable_log import ReadableLog
-from barnabas.storage.segments.segment import Segment, TornTail
+from barnabas.storage.segments.segment import RELATIVE_OFFSET_MAX, Segment, TornTail
 from barnabas.storage.segments.segment_list import SegmentList
 from barnabas.storage.transactions.guards import VerificationGuard
 from barnabas.storage.transactions.log_transactions import LogTransactions
@@ -216,12 +216,16 @@ class Log(ReadableLog):
                 if last.producer_id >= 0:
                     self._replay(data, last, base_offset)
                 return self._appended(base_offset, last.partition_leader_epoch)
-            for slot, (batch, header, _) in enumerate(batches):
+            for slot, (batch, header, base_offset) in enumerate(batches):
                 size = position + len(batch) - start
                 if segment.should_roll(self.config, size, header.last_offset, header.max_timestamp, now_ms):
                     self._append_run(segment, data[start:position], batches[taken:slot], interval_bytes)
                     start, taken = position, slot
                     segment = self._roll(now_ms)
+                    if header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
+                        from barnabas.storage.offset_gap import begin_segment_at  # hardly any log has such a gap
+
+                        segment = begin_segment_at(self, base_offset, now_ms)
                 position += len(batch)
             self._append_run(segment, data[start:], batches[taken:], interval_bytes)
         except (OSError, TornTail) as error:
