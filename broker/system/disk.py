@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 
 from barnabas.base.files import Buffer, DirEntry
 
@@ -105,8 +106,12 @@ class OsFiles:
         return os.listdir(path)
 
     def scandir(self, path: str) -> list[DirEntry]:
+        found = []
         with os.scandir(path) as entries:
-            return [DirEntry(entry.name, -1 if entry.is_dir() else entry.stat().st_size) for entry in entries]
+            for entry in entries:
+                with suppress(FileNotFoundError):  # it was removed meanwhile, or is a link to nothing
+                    found.append(DirEntry(entry.name, -1 if entry.is_dir() else entry.stat().st_size))
+        return found
 
     def makedirs(self, path: str) -> None:
         try:

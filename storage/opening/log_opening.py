@@ -102,11 +102,13 @@ class LogOpening:
             self._locks.pop().release()
 
     def _open_dir(self, log_dir: LogDir) -> None:
-        names = log_dir.files.listdir(log_dir.path)
+        entries = log_dir.files.scandir(log_dir.path)
+        names = [entry.name for entry in entries]
         log_dir.had_clean_shutdown = CLEAN_SHUTDOWN_FILE in names
         log_dir.read(Checkpoint(0, *(_read_offsets(log_dir, name, names) for name in _CHECKPOINTS)))
-        for name in names:
-            self._find(log_dir, name)
+        for name, size_bytes in entries:
+            if size_bytes < 0:  # a file may have any name: a crash leaves core-4711
+                self._find(log_dir, name)
         if log_dir.had_clean_shutdown:
             self._adopt_moved(log_dir)
             mark = f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}"
@@ -225,6 +227,6 @@ def _mark(log_dir: LogDir, meta_properties: MetaProperties) -> None:
 def parse_topic_partition(name: str) -> TopicPartition | None:
     """Returns the partition that a directory is named after; None if it is none's."""
     topic, dash, partition = name.rpartition("-")
-    if not dash or not topic or not partition.isdecimal():
+    if not dash or not topic or not partition.isdecimal() or partition != str(int(partition)):
         return None
     return TopicPartition(topic, int(partition))

@@ -32,6 +32,7 @@ def directories(broker: Broker) -> list[str]:
         ("orders", None),
         ("-0", None),
         ("orders-x", None),
+        ("orders-07", None),  # its log would be looked for in orders-7
         ("orders-0.0123456789abcdef0123456789abcdef-stray", None),
         ("meta.properties", None),
     ],
@@ -48,6 +49,23 @@ def test_a_log_is_made_once_and_found_again() -> None:
     assert (list(broker.manager.partitions()), ORDERS in broker.manager) == ([ORDERS], True)
     with pytest.raises(UnknownTopicOrPartition):
         broker.manager.get(TopicPartition("orders", 1))
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_what_is_no_directory_of_a_log_is_left_alone(tmp_path: Path, *, is_clean: bool) -> None:
+    broker = Broker(OsFiles(), (str(tmp_path),))
+    append(broker.log())
+    if is_clean:
+        broker.manager.close()
+    else:
+        broker.manager.abandon()
+    (tmp_path / "core-4711").write_bytes(b"of a process that crashed here")
+    (tmp_path / "backup-2026-01-09").mkdir()
+    (tmp_path / "link-1").symlink_to(tmp_path / "nowhere")
+    broker.start()
+    assert list(broker.manager.partitions()) == [ORDERS]
+    assert broker.log().log_end_offset == 1
+    broker.manager.close()
 
 
 def test_after_a_clean_stop_nothing_is_opened_before_it_is_asked_for() -> None:
