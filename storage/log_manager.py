@@ -224,7 +224,10 @@ class LogManager:
 
     def _adopt(self, log: Log, topic_id: Uuid) -> None:
         """Writes the file that names the topic again."""
-        replace_file(self._files, f"{log.path}/{PARTITION_METADATA}", encode_partition_metadata(topic_id))
+        try:
+            replace_file(self._files, f"{log.path}/{PARTITION_METADATA}", encode_partition_metadata(topic_id))
+        except OSError as error:
+            raise KafkaStorageError(f"{log.topic_partition} could not be named again: {error}") from error
         log.topic_id = topic_id
 
     # ---- removal

@@ -159,6 +159,19 @@ def test_nothing_of_a_deleted_log_holds_for_the_next_of_that_name(*, is_restarte
     assert broker.manager.log_dirs[0].high_watermarks == {}
 
 
+def test_a_log_whose_name_cannot_be_written_again_is_refused_until_it_can() -> None:
+    broker = Broker()
+    append(broker.log())
+    broker.manager.close()
+    broker.files.remove(f"/data/{ORDERS}/partition.metadata")
+    broker.start()
+    room, broker.disk.capacity_bytes = broker.disk.capacity_bytes, broker.disk.used_bytes()
+    with pytest.raises(KafkaStorageError, match="could not be named"):
+        broker.log()
+    broker.disk.capacity_bytes = room
+    assert broker.log().topic_id == TOPIC_ID
+
+
 def test_new_logs_go_to_the_dir_with_the_fewest() -> None:
     broker = Broker(log_dirs=("/one", "/two", "/three"))
     for partition in range(6):
