@@ -305,7 +305,7 @@ class Log(ReadableLog):
         self.segments.append(segment)
         self.flusher.segment_closed(active)
         self.take_snapshot()
-        self.maintenance.rolled(now_ms)
+        self.maintenance.rolled()
         self.inform(f"rolled a new segment at offset {self.log_end_offset}", offset=self.log_end_offset)
         self.flusher.start_soon()
         return segment

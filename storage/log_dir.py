@@ -148,7 +148,7 @@ class LogDir:
 
     def warn(self, text: str, **fields: object) -> None:
         """Reports at most once a second: clients try again, and a full disk is no place for a flood of lines."""
-        now_ms = self.clock.now_ms()
+        now_ms = self.clock.monotonic_ms()
         if now_ms >= self._next_warning_ms:
             self._next_warning_ms = now_ms + _WARNING_MS
             self.report.warning(text, log_dir=self.path, **fields)

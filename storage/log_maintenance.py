@@ -1,4 +1,8 @@
-"""What a log does by itself, from time to time: flush, delete old segments, forget producers, offer to be compacted."""
+"""What a log does by itself, from time to time: flush, delete old segments, forget producers, offer to be compacted.
+
+Deadlines are times of the monotonic clock, what is compared with records' timestamps is wall time: a correction of that
+clock must neither put off a flush nor stop retention. What waits for a wall time looks again once an hour.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -8,6 +12,8 @@ from barnabas.storage.log_deadlines import NEVER_MS, NO_FLUSH_MS, LogDeadlines
 
 if TYPE_CHECKING:
     from barnabas.storage.log import Log
+
+_LOOK_AGAIN_MS = 3_600_000
 
 
 class LogMaintenance:
@@ -20,7 +26,7 @@ class LogMaintenance:
     def start(self) -> None:
         log = self._log
         if log.log_end_offset > log.log_start_offset:
-            first_ms = log.log_dir.clock.now_ms() + log.log_dir.limits.initial_task_delay_ms
+            first_ms = self._in(log.log_dir.limits.initial_task_delay_ms)
             self.deadlines.retention_ms = first_ms
             if log.config.compact and len(log.segments) > 1:
                 self.deadlines.compaction_ms = first_ms
@@ -29,7 +35,7 @@ class LogMaintenance:
     def configured(self) -> None:
         self.deadlines.flush_ms = NEVER_MS  # it is set again by the new flush.ms
         self.deadlines.retention_ms = NEVER_MS
-        self.deadlines.compaction_ms = self._log.log_dir.clock.now_ms() if self._log.config.compact else NEVER_MS
+        self.deadlines.compaction_ms = self._in(0) if self._log.config.compact else NEVER_MS
         self.reschedule()
 
     # ---- what changes the deadlines
@@ -42,18 +48,26 @@ class LogMaintenance:
         deadlines.flush_ms = NEVER_MS
         deadlines.are_settled = deadlines.are_settled and self._log.config.flush_ms == NO_FLUSH_MS
 
-    def rolled(self, now_ms: int) -> None:
+    def rolled(self) -> None:
         log = self._log
         if retention.has_surplus(log.segments, log.config):
-            not_before_ms = now_ms + log.log_dir.config.log_retention_check_interval_ms
+            not_before_ms = self._in(log.log_dir.config.log_retention_check_interval_ms)
             self.deadlines.retention_ms = min(self.deadlines.retention_ms, not_before_ms)
             self.deadlines.are_settled = False
 
     def check_cleanable_at(self, time_ms: int) -> None:
-        self.deadlines.compaction_ms = min(self.deadlines.compaction_ms, time_ms)
+        """Takes a wall time."""
+        self.deadlines.compaction_ms = min(self.deadlines.compaction_ms, self._at(time_ms))
         self.reschedule()
 
     # ---- deadlines
+
+    def _in(self, delay_ms: int) -> int:
+        return self._log.log_dir.clock.monotonic_ms() + delay_ms
+
+    def _at(self, time_ms: int) -> int:
+        """Returns the deadline for a wall time, or for the next look at what waits for it."""
+        return self._in(min(max(time_ms - self._log.log_dir.clock.now_ms(), 0), _LOOK_AGAIN_MS))
 
     @property
     def deadline_ms(self) -> int:
@@ -64,7 +78,7 @@ class LogMaintenance:
         deadlines.update(
             log.config,
             log.log_dir.config,
-            log.log_dir.clock.now_ms(),
+            log.log_dir.clock.monotonic_ms(),
             is_empty=log.log_end_offset == log.log_start_offset,
             is_flushed=log.log_end_offset <= log.recovery_point,
             has_producers=bool(log.producers.by_id or log.producers.guards),
@@ -74,7 +88,7 @@ class LogMaintenance:
             log.log_dir.deadlines.schedule(log.topic_partition, deadline_ms)
 
     def run_deadlines(self, now_ms: int) -> None:
-        """Does what is due."""
+        """Does what is due at this monotonic time."""
         log, deadlines = self._log, self.deadlines
         deadlines.scheduled_ms = NEVER_MS
         if log.is_closed or log.is_offline:
@@ -87,19 +101,20 @@ class LogMaintenance:
 
     def _do_what_is_due(self, now_ms: int) -> None:
         log, deadlines = self._log, self.deadlines
+        wall_ms = log.log_dir.clock.now_ms()
         if deadlines.flush_ms <= now_ms:
             deadlines.flush_ms = NEVER_MS
             log.flusher.flush_soon()
         if deadlines.expiration_ms <= now_ms:
             deadlines.expiration_ms = NEVER_MS
-            log.producers.remove_expired(now_ms, log.log_dir.config.producer_id_expiration_ms)
-            log.transactions.report_late(now_ms)
+            log.producers.remove_expired(wall_ms, log.log_dir.config.producer_id_expiration_ms)
+            log.transactions.report_late(wall_ms)
         if deadlines.retention_ms <= now_ms:
             deadlines.retention_ms = now_ms + log.log_dir.config.log_retention_check_interval_ms  # if it fails
-            self.enforce_retention(now_ms)
+            self.enforce_retention(wall_ms)
         if deadlines.compaction_ms <= now_ms:
             deadlines.compaction_ms = NEVER_MS
-            log.compaction.check_cleanable(now_ms)
+            log.compaction.check_cleanable(wall_ms)
 
     # ---- removal
 
@@ -130,7 +145,7 @@ class LogMaintenance:
             raise log.append_failed(error) from error
         if expiry_ms is not None:
             expiry_ms = max(expiry_ms, now_ms + log.log_dir.config.log_retention_check_interval_ms)
-        self.deadlines.retention_ms = NEVER_MS if expiry_ms is None else expiry_ms
+        self.deadlines.retention_ms = NEVER_MS if expiry_ms is None else self._at(expiry_ms)
         self.deadlines.are_settled = False
         return expiry_ms
 

@@ -59,7 +59,7 @@ class LogManager:
         config = config or LogManagerConfig()
         self.limits = limits or LogManagerLimits()
         self._cache = FileCache(self._files, self.limits.open_files_max)
-        self._deadlines: Deadlines[TopicPartition] = Deadlines(self._clock, self._clock.now_ms, self._on_deadline)
+        self._deadlines: Deadlines[TopicPartition] = Deadlines(self._clock, self._clock.monotonic_ms, self._on_deadline)
         self.cleaner = Cleaner(config, environment, self.opened)
         shared = SharedParts(environment, config, self.limits, self._cache, self._deadlines, self.cleaner)
         self.log_dirs = [LogDir(path, shared) for path in log_dirs]

@@ -38,6 +38,6 @@ def begin_segment_at(log: "Log", offset: int, now_ms: int) -> Segment:
     log.recovery_point = offset
     log.segments.append(segment)
     log.take_snapshot()
-    log.maintenance.rolled(now_ms)
+    log.maintenance.rolled()
     log.inform(f"goes on at offset {offset}, behind {before}: its leader has nothing between them", offset=offset)
     return segment

@@ -32,9 +32,11 @@ class FakeClock:
         self._timers: list[tuple[float, int, FakeTimer]] = []
         self._numbers = count()
         self.expects_more = False
+        self.correction_ms = 0
+        """How far somebody has set the wall clock on, or back."""
 
     def now_ms(self) -> int:
-        return self._now_ms
+        return self._now_ms + self.correction_ms
 
     def monotonic_ms(self) -> int:
         return self._now_ms

@@ -106,7 +106,7 @@ class Cleaner:
     def _start_later(self) -> None:
         is_busy = self._run is not None or self._is_tidying
         if self._offered and not is_busy and self._timer is None and not self._is_closed:
-            delay_ms = max(self._rests_until_ms - self._clock.now_ms(), 0)
+            delay_ms = max(self._rests_until_ms - self._clock.monotonic_ms(), 0)
             self._timer = self._clock.call_later(delay_ms, self._start_next)
 
     def _start_next(self) -> None:
@@ -121,7 +121,7 @@ class Cleaner:
 
     def _rest_or_start(self) -> None:
         if self._run is None and not self._offered:
-            self._rests_until_ms = self._clock.now_ms() + self.config.log_cleaner_backoff_ms
+            self._rests_until_ms = self._clock.monotonic_ms() + self.config.log_cleaner_backoff_ms
         self._start_later()
 
     # ---- one run
@@ -135,7 +135,7 @@ class Cleaner:
             return
         if not found.is_due:
             return
-        run = self._run = _Run(log, now_ms)
+        run = self._run = _Run(log, self._clock.monotonic_ms())
         self._compactor.start(
             job_of(log, found, self.config, now_ms),
             lambda cleaned: self._on_cleaned(run, cleaned),
@@ -178,7 +178,7 @@ class Cleaner:
 
     def _finish(self, run: _Run, stats: "CompactionStats") -> None:
         log = run.log
-        elapsed_ms = self._clock.now_ms() - run.started_ms
+        elapsed_ms = self._clock.monotonic_ms() - run.started_ms
         self.runs += 1
         self._tell(log, stats, elapsed_ms)
         written = log.log_dir.set_cleaner_offset(log.topic_partition, stats.end_offset)

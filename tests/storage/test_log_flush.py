@@ -137,6 +137,16 @@ def test_flush_ms_flushes_in_the_background_and_only_if_there_is_something() -> 
     assert log.recovery_point == 2
 
 
+@pytest.mark.parametrize("correction_ms", [-86_400_000, 86_400_000])
+def test_a_wall_clock_that_is_corrected_does_not_put_off_a_flush(correction_ms: int) -> None:
+    broker = Broker()
+    log = broker.log(flush_ms=1_000)
+    append(log)
+    broker.clock.correction_ms = correction_ms
+    broker.clock.advance(1_000)
+    assert log.recovery_point == 1
+
+
 def test_a_roll_seals_the_old_segment_in_a_worker_and_then_moves_the_recovery_point() -> None:
     broker = Broker(queued=True, log_flush_offset_checkpoint_interval_ms=100)
     log = broker.log(internal_segment_bytes=500)

@@ -143,6 +143,23 @@ def test_a_new_configuration_is_followed() -> None:
     assert bases(log) == [10]
 
 
+def test_a_wall_clock_that_is_set_back_does_not_stop_retention() -> None:
+    broker = Broker(log_retention_check_interval_ms=1_000)
+    log = log_of(broker, retention_ms=-1, retention_bytes=1_600)
+    broker.clock.correction_ms = -30 * DAY_MS
+    broker.clock.advance(1_000)
+    assert bases(log) == [2, 4, 6, 8]
+
+
+def test_a_wall_clock_that_is_set_on_is_noticed_within_an_hour() -> None:
+    broker = Broker(log_retention_check_interval_ms=1_000)
+    log = log_of(broker, retention_ms=7 * DAY_MS)
+    broker.clock.advance(10_000)
+    broker.clock.correction_ms = 8 * DAY_MS
+    broker.clock.advance(DAY_MS // 24)
+    assert bases(log) == [10]
+
+
 def test_files_are_renamed_first_and_removed_later() -> None:
     broker = Broker()
     log = log_of(broker, retention_ms=1_000, file_delete_delay_ms=60_000)
