@@ -35,6 +35,10 @@ class File(Protocol):
 
     def sync(self) -> None: ...
 
+    def drop_cache(self) -> None:
+        """Lets the next read come from the disk. What is still to be written may stay in the page cache."""
+        ...
+
     def close(self) -> None: ...
 
     def fileno(self) -> int:

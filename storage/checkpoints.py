@@ -7,6 +7,7 @@ a whole; one that cannot be read counts as empty, and the caller says what that 
 """
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from barnabas.protocol.types import TopicPartition
 
@@ -16,6 +17,16 @@ CLEANER_OFFSET_CHECKPOINT = "cleaner-offset-checkpoint"
 HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
 
 _VERSION = "0"
+
+
+class Checkpoint(NamedTuple):
+    """What the four files of a log dir hold, or are to hold."""
+
+    number: int
+    recovery_points: dict[TopicPartition, int]
+    log_start_offsets: dict[TopicPartition, int]
+    cleaner_offsets: dict[TopicPartition, int]
+    high_watermarks: dict[TopicPartition, int]
 
 
 class CorruptCheckpoint(Exception):

@@ -11,6 +11,7 @@ Rules:
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from barnabas.base.environment import Environment, Timer
@@ -24,10 +25,11 @@ from barnabas.storage.checkpoints import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
+    Checkpoint,
     encode_offsets,
 )
 from barnabas.storage.log_manager_config import LogManagerConfig, LogManagerLimits
-from barnabas.storage.metadata_files import MetaProperties
+from barnabas.storage.metadata_files import FAILED_DIR_FILE, MetaProperties
 from barnabas.storage.segments.file_cache import OUT_OF_DESCRIPTORS, FileCache
 
 FREE_BYTES_MIN_BY_SIZE = -1
@@ -83,6 +85,7 @@ class LogDir:
         "clock",
         "config",
         "deadlines",
+        "distrusts_cache",
         "error",
         "files",
         "had_clean_shutdown",
@@ -106,6 +109,8 @@ class LogDir:
         self.report = environment.report
         self.error: Exception | None = None
         """Why the dir is offline."""
+        self.distrusts_cache = False
+        """The dir failed in its last run: the page cache may hold what was never written, and call it so."""
         self.on_offline: Callable[[LogDir], None] | None = None
         self.had_clean_shutdown = False
         self.clean_shutdown_epoch = -1
@@ -156,6 +161,8 @@ class LogDir:
     def go_offline(self, error: Exception) -> KafkaStorageError:
         if self.error is None:
             self.error = error
+            with suppress(OSError):
+                self.files.open(f"{self.path}/{FAILED_DIR_FILE}", create=True)
             self.report.error(f"log dir {self.path} goes offline: {error}", log_dir=self.path, error=str(error))
             if self.on_offline is not None:
                 self.on_offline(self)
@@ -253,7 +260,7 @@ class LogDir:
         self.workers.run(lambda: self.write(checkpoint)).when_done(written)
         return outcome
 
-    def checkpoint_with(self, topic_partition: TopicPartition, recovery_point: int) -> "Checkpoint | None":
+    def checkpoint_with(self, topic_partition: TopicPartition, recovery_point: int) -> Checkpoint | None:
         """Returns the checkpoint by which a start knows that everything below the offset was durable; None if it is
         written already."""
         if self._written.recovery_points.get(topic_partition, 0) >= recovery_point:
@@ -356,14 +363,14 @@ class LogDir:
             self._checkpoint_timer.cancel()
         self.write(self._checkpoint())
 
-    def read(self, checkpoint: "Checkpoint") -> None:
+    def read(self, checkpoint: Checkpoint) -> None:
         """Takes what a start finds on the disk."""
         self._written = checkpoint
         _, *found = checkpoint
         copies = (dict(offsets) for offsets in found)
         self.recovery_points, self.log_start_offsets, self.cleaner_offsets, self.high_watermarks = copies
 
-    def _checkpoint(self) -> "Checkpoint":
+    def _checkpoint(self) -> Checkpoint:
         self._checkpoints += 1
         return Checkpoint(
             self._checkpoints,
@@ -373,7 +380,7 @@ class LogDir:
             dict(self.high_watermarks),
         )
 
-    def write(self, checkpoint: "Checkpoint") -> None:
+    def write(self, checkpoint: Checkpoint) -> None:
         """Writes what changed. A worker that comes late, when the broker has stopped meanwhile, changes nothing."""
         with self._checkpoint_lock:
             if checkpoint.number > self._written.number:
@@ -390,11 +397,3 @@ class LogDir:
 
     def _replace(self, name: str, offsets: dict[TopicPartition, int]) -> None:
         replace_file(self.files, f"{self.path}/{name}", encode_offsets(offsets))
-
-
-class Checkpoint(NamedTuple):
-    number: int
-    recovery_points: dict[TopicPartition, int]
-    log_start_offsets: dict[TopicPartition, int]
-    cleaner_offsets: dict[TopicPartition, int]
-    high_watermarks: dict[TopicPartition, int]

@@ -7,6 +7,9 @@ META_PROPERTIES = "meta.properties"
 PARTITION_METADATA = "partition.metadata"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 LOCK_FILE = ".lock"
+FAILED_DIR_FILE = ".barnabas_failed"
+"""The mark of a dir that failed. It need not survive a power cut, which takes with it what is not to be trusted: a
+page cache that shows as written what an fsync could not write."""
 
 
 class CorruptMetadata(Exception):

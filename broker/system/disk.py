@@ -49,6 +49,10 @@ class OsFile:
     def sync(self) -> None:
         os.fdatasync(self._fd)
 
+    def drop_cache(self) -> None:
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_DONTNEED)
+
     def fileno(self) -> int:
         return self._fd
 

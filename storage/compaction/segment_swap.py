@@ -16,7 +16,8 @@ import threading
 from collections.abc import Callable, Sequence
 
 from barnabas.base.promise import Promise
-from barnabas.storage.log_dir import Checkpoint, LogDir
+from barnabas.storage.checkpoints import Checkpoint
+from barnabas.storage.log_dir import LogDir
 from barnabas.storage.opening.unfinished_files import CLEANED_SUFFIX, SWAP_SUFFIX, remove_unfinished
 from barnabas.storage.segments.file_cache import OUT_OF_DESCRIPTORS
 from barnabas.storage.segments.segment import DELETED_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX, Segment

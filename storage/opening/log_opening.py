@@ -6,6 +6,7 @@ Rules:
   start.
 - A log with records that has no recovery point was written by another broker and put here: it is opened at start,
   because it must have one before the mark of the clean stop goes.
+- Where a dir had failed nothing is taken from the page cache: it may show what an fsync could not write.
 - The mark of a clean stop is removed, durably, before anything can be appended. So is what recovery removes. Whether or
   not this start removed anything, names are synced: the last start may have been killed before it synced them.
 """
@@ -22,12 +23,14 @@ from barnabas.storage.checkpoints import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
+    Checkpoint,
     CorruptCheckpoint,
     decode_offsets,
 )
-from barnabas.storage.log_dir import Checkpoint, LogDir
+from barnabas.storage.log_dir import LogDir
 from barnabas.storage.metadata_files import (
     CLEAN_SHUTDOWN_FILE,
+    FAILED_DIR_FILE,
     LOCK_FILE,
     META_PROPERTIES,
     MetaProperties,
@@ -105,6 +108,7 @@ class LogOpening:
         entries = log_dir.files.scandir(log_dir.path)
         names = [entry.name for entry in entries]
         log_dir.had_clean_shutdown = CLEAN_SHUTDOWN_FILE in names
+        log_dir.distrusts_cache = FAILED_DIR_FILE in names
         log_dir.read(Checkpoint(0, *(_read_offsets(log_dir, name, names) for name in _CHECKPOINTS)))
         for name, size_bytes in entries:
             if size_bytes < 0:  # a file may have any name: a crash leaves core-4711
@@ -117,6 +121,7 @@ class LogOpening:
         log_dir.files.sync_dir(log_dir.path)
         if not log_dir.had_clean_shutdown:
             self._recover(log_dir)
+        log_dir.files.remove(f"{log_dir.path}/{FAILED_DIR_FILE}")
 
     def _find(self, log_dir: LogDir, name: str) -> None:
         if name.endswith(DELETE_SUFFIX):

@@ -193,6 +193,8 @@ class LogLoader:
                 segments[slot - 1].file().sync()  # a truncation may have cut it and been interrupted
                 break
             limit = segments[slot + 1].base_offset if slot + 1 < len(segments) else None
+            if self._log_dir.distrusts_cache:
+                segments[slot].file().drop_cache()
             end_offset, is_whole = self._recover_segment(segments[slot], limit)
             if not is_whole:
                 self._remove_segments(segments, slot + 1)

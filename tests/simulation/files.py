@@ -84,8 +84,13 @@ class SimulatedFile:
         self._check_alive()
         self._disk.change()
         if self._disk.failing_syncs and any(part in self._path for part in self._disk.failing_syncs):
+            self._inode.fail_to_sync()
             raise OSError(errno.EIO, os.strerror(errno.EIO), self._path)
         self._inode.sync()
+
+    def drop_cache(self) -> None:
+        self._check_alive()
+        self._inode.drop_cache()
 
     def fileno(self) -> int:
         raise AssertionError("a simulated file has no descriptor")

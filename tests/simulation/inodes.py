@@ -30,8 +30,16 @@ class Inode:
                 if data is None:
                     del self.synced[position:]
                 else:
-                    self.synced += data
+                    self.synced += bytes(max(position - len(self.synced), 0)) + data
         self.pending.clear()
+
+    def fail_to_sync(self) -> None:
+        """As Linux does: what could not be written is never tried again, and is shown for as long as it is cached."""
+        self.pending.clear()
+
+    def drop_cache(self) -> None:
+        if not self.pending:
+            self.data = bytearray(self.synced.ljust(len(self.data), b"\0"))
 
     def after_power_cut(self, random: Random) -> bytes:
         content = bytearray(self.synced)
