@@ -7,8 +7,8 @@ a whole; one that cannot be read counts as empty, and the caller says what that 
 """
 
 from collections.abc import Iterable, Mapping
-from barnabas.protocol.named_tuple import NamedTuple
 
+from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import TopicPartition
 
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"

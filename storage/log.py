@@ -11,7 +11,7 @@ Rules:
   offline.
 
 Jobs of their own: `flusher` makes it durable, `compaction` and `maintenance` shrink it, `transactions` begins and
-ends them, `truncation.py` cuts it back, `offset_gap.py` goes on far behind its end.
+ends them. What only a follower does with it is in `following/`.
 """
 
 from typing import NoReturn, Protocol
@@ -30,7 +30,7 @@ from barnabas.storage.log_maintenance import LogMaintenance
 from barnabas.storage.opening.recovery import LoadedLog
 from barnabas.storage.producer_state import BatchMetadata, replay_batch
 from barnabas.storage.readable_log import ReadableLog
-from barnabas.storage.segments.segment import RELATIVE_OFFSET_MAX, Segment, TornTail
+from barnabas.storage.segments.segment import Segment, TornTail
 from barnabas.storage.segments.segment_list import SegmentList
 from barnabas.storage.transactions.guards import VerificationGuard
 from barnabas.storage.transactions.log_transactions import LogTransactions
@@ -38,7 +38,6 @@ from barnabas.storage.validation import (
     OffsetBatches,
     check_batches,
     check_client_batch,
-    check_leaders_batches,
     stamp_log_append_time,
 )
 
@@ -193,48 +192,13 @@ class Log(ReadableLog):
         return AppendInfo(base_offset, next_offset - 1, log_append_time, self.log_start_offset, False)
 
     def append_as_follower(self, data: memoryview, now_ms: int) -> None:
-        """Stores batches as the leader has them, with its offsets and epochs: nothing about them is changed.
+        """Stores batches as the leader has them, with its offsets and epochs: nothing about them is changed."""
+        from barnabas.storage.following.append import append  # only followers need it
 
-        They are written at once, or once for every segment that they fill. If the disk is full, the first ones may
-        be stored: the log end offset shows it.
-        """
-        assert data, "nothing to append"
-        self.check_available()
-        batches = check_leaders_batches(data, self.log_end_offset)
-        interval_bytes, (_, last, base_offset) = self.config.index_interval_bytes, batches[-1]
-        last_offset, max_timestamp = last.last_offset, max([header.max_timestamp for _, header, _ in batches])
-        start = position = taken = 0
-        try:
-            segment = self.segments.active
-            if segment.is_sealed:
-                segment.activate()
-            if not segment.should_roll(self.config, len(data), last_offset, max_timestamp, now_ms):
-                if len(batches) > 1:
-                    return self._append_run(segment, data, batches, interval_bytes)
-                segment.append(data, last, last_offset, interval_bytes)
-                self.log_end_offset = last_offset + 1
-                if last.producer_id >= 0:
-                    self._replay(data, last, base_offset)
-                return self._appended(base_offset, last.partition_leader_epoch)
-            for slot, (batch, header, base_offset) in enumerate(batches):
-                size = position + len(batch) - start
-                if segment.should_roll(self.config, size, header.last_offset, header.max_timestamp, now_ms):
-                    self._append_run(segment, data[start:position], batches[taken:slot], interval_bytes)
-                    start, taken = position, slot
-                    segment = self._roll(now_ms)
-                    if header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
-                        from barnabas.storage.offset_gap import begin_segment_at  # hardly any log has such a gap
+        append(self, data, now_ms)
 
-                        segment = begin_segment_at(self, base_offset, now_ms)
-                position += len(batch)
-            self._append_run(segment, data[start:], batches[taken:], interval_bytes)
-        except (OSError, TornTail) as error:
-            raise self.append_failed(error) from error
-
-    def _append_run(self, segment: Segment, data: memoryview, batches: OffsetBatches, interval_bytes: int) -> None:
-        if not batches:
-            return
-        segment.append_all(data, batches, interval_bytes)
+    def appended_as_follower(self, batches: OffsetBatches) -> None:
+        """Takes note of batches that were written to the active segment as the leader has them."""
         self.log_end_offset = batches[-1][1].next_offset
         epochs = self.leader_epochs
         for batch, header, base_offset in batches:
@@ -257,7 +221,7 @@ class Log(ReadableLog):
         if segment.is_sealed:
             segment.activate()
         if segment.should_roll(self.config, size, last_offset, max_timestamp, now_ms):
-            return self._roll(now_ms)
+            return self.next_segment(now_ms)
         return segment
 
     def _replay(self, batch: memoryview, header: BatchHeader, base_offset: int) -> None:
@@ -291,11 +255,12 @@ class Log(ReadableLog):
         """Closes the active segment and begins the next, unless the active one is empty."""
         self.check_available()
         try:
-            self._roll(now_ms)
+            self.next_segment(now_ms)
         except OSError as error:
             raise self.append_failed(error) from error
 
-    def _roll(self, now_ms: int) -> Segment:
+    def next_segment(self, now_ms: int) -> Segment:
+        """Closes the active segment and returns the one that was begun; the active one itself if it is empty."""
         active = self.segments.active
         if active.base_offset == self.log_end_offset:
             return active
@@ -338,13 +303,13 @@ class Log(ReadableLog):
 
     def truncate_to(self, offset: int) -> None:
         """Removes every batch that reaches the offset or goes beyond it. All of that is durable when this returns."""
-        from barnabas.storage.truncation import truncate_to  # only followers need it
+        from barnabas.storage.following.truncation import truncate_to  # only followers need it
 
         truncate_to(self, offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Removes everything; the log starts and ends at the offset from then on."""
-        from barnabas.storage.truncation import truncate_fully_and_start_at
+        from barnabas.storage.following.truncation import truncate_fully_and_start_at
 
         truncate_fully_and_start_at(self, offset)
 

@@ -100,12 +100,13 @@ def test_the_indexes_pass_the_check_of_a_start(segments: Path) -> None:
 
 
 def test_producer_snapshots_are_read(segments: Path) -> None:
-    text = dump(files_with(segments, ".snapshot"))
-    last = [line for line in text.splitlines() if line.startswith("producerId")][-5:]
-    assert [line.split()[1] for line in last] == ["1", "2", "9", str(OPEN), str(ABORTED)]
-    assert "lastSequence: 29" in last[0]
-    assert "currentTxnFirstOffset: OptionalLong[241]" in last[3], "it is not ended so far"
-    assert "producerEpoch: 1 coordinatorEpoch: 4 currentTxnFirstOffset: OptionalLong.empty" in last[4]
+    text = dump(files_with(segments, ".snapshot")[-1:])
+    rows = [line for line in text.splitlines() if line.startswith("producerId")]
+    last = {int(row.split()[1]): row for row in rows}  # as Kafka does when it loads them
+    assert [*last] == [1, 2, 9, OPEN, ABORTED]
+    assert [row.split("lastSequence: ")[1].split()[0] for row in rows if row.split()[1] == "1"][-2:] == ["28", "29"]
+    assert "currentTxnFirstOffset: OptionalLong[241]" in last[OPEN], "it is not ended so far"
+    assert "producerEpoch: 1 coordinatorEpoch: 4 currentTxnFirstOffset: OptionalLong.empty" in last[ABORTED]
 
 
 def test_transaction_indexes_are_read(segments: Path) -> None:

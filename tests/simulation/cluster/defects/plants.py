@@ -17,7 +17,8 @@ from barnabas.replication.controller.controller import Controller
 from barnabas.replication.controller.partitions import alter_partition_control
 from barnabas.replication.controller.quorum_controller import QuorumController
 from barnabas.replication.isr import InSyncReplicas, IsrChange
-from barnabas.storage import producer_snapshot, truncation
+from barnabas.storage import producer_snapshot
+from barnabas.storage.following import truncation
 from barnabas.storage.log import Log
 from barnabas.storage.metadata_files import CLEAN_SHUTDOWN_FILE
 from barnabas.storage.producer_state import ProducerEntry

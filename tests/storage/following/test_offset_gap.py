@@ -4,8 +4,8 @@ import pytest
 
 from barnabas.protocol.errors import KafkaStorageError
 from tests.simulation.files import Crash
+from tests.storage.following.test_log_follower import follow, leaders_batch
 from tests.storage.logs import ORDERS, Broker, offsets_of
-from tests.storage.test_log_follower import follow, leaders_batch
 
 FAR = 3_000_000_000
 CASES = [

@@ -5,8 +5,8 @@ import errno
 import pytest
 
 from barnabas.protocol.errors import KafkaError
+from tests.storage.following.test_log_follower import filled
 from tests.storage.logs import ORDERS
-from tests.storage.test_log_follower import filled
 
 
 def test_a_disk_that_fails_meanwhile_takes_the_dir_offline() -> None:
