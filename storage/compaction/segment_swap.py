@@ -1,9 +1,10 @@
 """Puts one cleaned segment in the place of those it was built from, so that a crash at any point leaves a good log.
 
 The order, Kafka's: `.cleaned` files are complete and durable; they become `.swap`; the old files become `.deleted`,
-oldest first; `.swap` goes from the new ones' names. Names are synced between these steps. After a crash `.swap` without
-`.cleaned` beside it is taken for the segment (`unfinished_files.py`), anything before that leaves the old ones as they
-are.
+oldest first; `.swap` goes from the new ones' names, and from the transaction index only when its log has its own
+durably, because alone it would be taken for an old segment's. Names are synced between these steps. After a crash
+`.swap` without `.cleaned` beside it is taken for the segment (`unfinished_files.py`), anything before that leaves the
+old ones as they are.
 
 Readers never meet a name that is not there: the new segment is read under its `.swap` name from before the old ones
 are renamed, and takes its own name in one turn of the loop. What waits in sockets holds its file open.
@@ -142,7 +143,8 @@ class SegmentSwap:
         self._in_worker(self._sync_names, lambda: self._outcome.resolve(None))
 
     def _take_names(self) -> None:
-        for path in self._names:
+        *paths, _ = self._names
+        for path in paths:
             if self._log_dir.files.exists(path + SWAP_SUFFIX):
                 self._log_dir.files.rename(path + SWAP_SUFFIX, path)
             self._log_dir.cache.forget(path + SWAP_SUFFIX)
@@ -151,6 +153,10 @@ class SegmentSwap:
 
     def _sync_names(self) -> None:
         self._log_dir.files.sync_dir(self._directory)
+        transaction_index = self._names[-1]
+        if self._log_dir.files.exists(transaction_index + SWAP_SUFFIX):
+            self._log_dir.files.rename(transaction_index + SWAP_SUFFIX, transaction_index)
+            self._log_dir.files.sync_dir(self._directory)
 
     def retired_files(self) -> list[str]:
         """Returns the files to be removed when no reader can need them any more."""

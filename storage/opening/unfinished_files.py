@@ -5,7 +5,8 @@ its name, and the segments it covers go, unless a `.cleaned` file at or below it
 split that was not finished. Index files without their log go.
 
 Ours, because a power cut may keep a later change and lose an earlier one: `.swap` files that are no good are gone
-before the `.cleaned` files that show it, and the segments that a good one covers before it takes its name.
+before the `.cleaned` files that show it, and the segments that a good one covers before it takes its name. Its log
+takes it before its index files do: without a log beside them these would be taken for the old segments'.
 """
 
 from barnabas.base.environment import Report
@@ -86,8 +87,10 @@ def _swap_in(files: Files, path: str, names: set[str], swaps: list[str]) -> None
             if is_segment and first <= _offset(name) < end:
                 files.remove(f"{path}/{name}")
         files.sync_dir(path)
-    for name in swaps:
-        files.rename(f"{path}/{name}", f"{path}/{name.removesuffix(SWAP_SUFFIX)}")
+    for names_of_turn in (logs, [name for name in swaps if name not in logs]):
+        for name in names_of_turn:
+            files.rename(f"{path}/{name}", f"{path}/{name.removesuffix(SWAP_SUFFIX)}")
+        files.sync_dir(path)
 
 
 def _next_offset(files: Files, path: str, base_offset: int) -> int:
