@@ -21,6 +21,7 @@ from barnabas.protocol.batch_header import NO_TIMESTAMP, BatchHeader, set_header
 from barnabas.protocol.errors import KafkaStorageError, RecordListTooLarge
 from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import TopicPartition, Uuid
+from barnabas.storage.append_info import AppendInfo
 from barnabas.storage.compaction.log_compaction import LogCompaction
 from barnabas.storage.flush_plan import FULL_DISK, FlushPlan
 from barnabas.storage.log_config import LogConfig
@@ -43,16 +44,6 @@ from barnabas.storage.validation import (
 
 _Guard = VerificationGuard | None
 _new_info = tuple.__new__  # a third of the time that the class takes
-
-
-class AppendInfo(NamedTuple):
-    base_offset: int
-    last_offset: int
-    log_append_time: int
-    """-1 under CreateTime."""
-    log_start_offset: int
-    duplicate: bool
-    """The batch was stored before; these are the offsets it got then."""
 
 
 class LogListener(Protocol):
@@ -124,7 +115,7 @@ class Log(ReadableLog):
         header = sent = check_client_batch(batch, config, now_ms)
         size, producer_id = len(batch), header.producer_id
         if size > config.segment_bytes:
-            self._refuse_size(size)
+            self.refuse_size(size)
         if producer_id >= 0 and (self.producers.by_id or header.is_transactional):
             duplicate = self.producers.check(header, guard)
             if duplicate is not None:
@@ -139,7 +130,7 @@ class Log(ReadableLog):
         segment = self.segments.active
         try:
             if segment.is_sealed or segment.should_roll(config, size, last_offset, header.max_timestamp, now_ms):
-                segment = self._segment_for(size, last_offset, header.max_timestamp, now_ms)
+                segment = self.segment_for(size, last_offset, header.max_timestamp, now_ms)
             set_offsets(batch, base_offset, leader_epoch)
             segment.append(batch, header, last_offset, config.index_interval_bytes)
         except (OSError, TornTail) as error:
@@ -164,7 +155,7 @@ class Log(ReadableLog):
         self.check_available()
         checked = check_batches(data)
         if len(data) > self.config.segment_bytes:
-            self._refuse_size(len(data))
+            self.refuse_size(len(data))
         for _, header in checked:
             if header.producer_id >= 0:
                 self.producers.check_own(header, guard)
@@ -180,7 +171,7 @@ class Log(ReadableLog):
             next_offset += header.last_offset_delta + 1
         max_timestamp = max(header.max_timestamp for _, header in checked)
         try:
-            segment = self._segment_for(len(data), next_offset - 1, max_timestamp, now_ms)
+            segment = self.segment_for(len(data), next_offset - 1, max_timestamp, now_ms)
             segment.append_all(data, batches, self.config.index_interval_bytes)
         except (OSError, TornTail) as error:
             raise self.append_failed(error) from error
@@ -188,7 +179,7 @@ class Log(ReadableLog):
         for batch, header, offset in batches:
             if header.producer_id >= 0:
                 self._replay(batch, header, offset)
-        self._appended(base_offset, leader_epoch)
+        self.appended(base_offset, leader_epoch)
         return AppendInfo(base_offset, next_offset - 1, log_append_time, self.log_start_offset, False)
 
     def append_as_follower(self, data: memoryview, now_ms: int) -> None:
@@ -206,16 +197,16 @@ class Log(ReadableLog):
                 self._replay(batch, header, base_offset)
             if header.partition_leader_epoch != epochs.latest:
                 epochs.assign(header.partition_leader_epoch, base_offset)
-        self._appended(batches[0][2], epochs.latest)
+        self.appended(batches[0][2], epochs.latest)
 
-    def _refuse_size(self, size: int) -> NoReturn:
+    def refuse_size(self, size: int) -> NoReturn:
         raise RecordListTooLarge(f"{size} bytes of batches where segment.bytes is {self.config.segment_bytes}")
 
     def _info_of_duplicate(self, batch: BatchMetadata) -> AppendInfo:
         log_append_time = batch.timestamp if self.config.is_log_append_time else NO_TIMESTAMP
         return AppendInfo(batch.first_offset, batch.last_offset, log_append_time, self.log_start_offset, True)
 
-    def _segment_for(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> Segment:
+    def segment_for(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> Segment:
         """Returns the active segment, or the next if that one should be closed first."""
         segment = self.segments.active
         if segment.is_sealed:
@@ -234,7 +225,7 @@ class Log(ReadableLog):
         else:
             self.producers.update(header, base_offset)
 
-    def _appended(self, base_offset: int, leader_epoch: int) -> None:
+    def appended(self, base_offset: int, leader_epoch: int) -> None:
         if leader_epoch != self.leader_epochs.latest:
             self.leader_epochs.assign(leader_epoch, base_offset)
         if self.log_end_offset - self.recovery_point >= self.config.flush_messages:

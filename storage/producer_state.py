@@ -248,7 +248,9 @@ class ProducerState:
     def end_transaction(self, header: BatchHeader, coordinator_epoch: int, offset: int) -> int:
         """Applies a COMMIT or ABORT marker that was appended at this offset, or found there. Its epoch may be new;
         sequences then start from 0. Returns where the transaction began, -1 if there was none."""
-        entry = self.by_id.setdefault(header.producer_id, ProducerEntry())
+        entry = self.by_id.get(header.producer_id)
+        if entry is None:
+            entry = self.by_id[header.producer_id] = ProducerEntry()
         if entry.producer_epoch != header.producer_epoch:
             entry.begin_epoch(header.producer_epoch)
         entry.coordinator_epoch = coordinator_epoch

@@ -56,7 +56,7 @@ from barnabas.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from barnabas.replication.metadata.image import INTERNAL_TOPICS
-from barnabas.storage.log import AppendInfo
+from barnabas.storage.append_info import AppendInfo
 from barnabas.storage.transactions.guards import VerificationGuard
 from barnabas.storage.validation import InvalidRecords, InvalidTimestamps
 

@@ -6,7 +6,7 @@ from barnabas.base.promise import Promise
 from barnabas.broker.replicas.leader import LeaderPartition
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
-from barnabas.storage.log import AppendInfo
+from barnabas.storage.append_info import AppendInfo
 
 Waiting = tuple[LeaderPartition, AppendInfo, PartitionProduceResponse]
 

@@ -26,7 +26,7 @@ from barnabas.protocol.messages.produce import PartitionProduceResponse, Produce
 from barnabas.protocol.primitives import read_uvarint
 from barnabas.protocol.types import Uuid
 from barnabas.replication.metadata.image import INTERNAL_TOPICS
-from barnabas.storage.log import AppendInfo
+from barnabas.storage.append_info import AppendInfo
 
 VERSIONS = range(7, 14)
 """The versions that know every codec."""

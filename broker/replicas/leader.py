@@ -29,7 +29,8 @@ from barnabas.protocol.errors import (
 from barnabas.protocol.types import TopicPartition, Uuid
 from barnabas.replication.isr import NO_BROKER_EPOCH, ActiveBrokers, InSyncReplicas, IsrChange
 from barnabas.replication.metadata.image import PartitionImage
-from barnabas.storage.log import AppendInfo, Log
+from barnabas.storage.append_info import AppendInfo
+from barnabas.storage.log import Log
 from barnabas.storage.transactions.guards import VerificationGuard
 from barnabas.storage.transactions.marker import TransactionMarker
 
@@ -178,7 +179,11 @@ class LeaderPartition(Partition):
         """Writes the marker that ends a transaction here; otherwise like an append with acks=-1. Raises
         InvalidProducerEpoch for a marker of the past, TransactionCoordinatorFenced for one of a former coordinator."""
         self.log.transactions.check_marker(marker)
-        return self.append_as_coordinator(memoryview(marker.to_batch(now_ms)), now_ms)
+        self.check_min_isr()
+        batch = marker.to_batch(now_ms)
+        info = self.log.transactions.append_marker(marker, batch, self.leader_epoch, now_ms)
+        self._appended(batch)
+        return info
 
     def _appended(self, data: memoryview, base_offset: int) -> None:
         log = self.log

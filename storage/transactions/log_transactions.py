@@ -2,9 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from barnabas.storage.producer_state import CompletedTransaction
+from barnabas.protocol.batch_header import NO_TIMESTAMP, BatchHeader, header_at, set_offsets
+from barnabas.storage.append_info import AppendInfo
+from barnabas.storage.log_deadlines import NEVER_MS
+from barnabas.storage.producer_state import NO_TRANSACTION, CompletedTransaction
+from barnabas.storage.segments.segment import TornTail
 from barnabas.storage.transactions.guards import VerificationGuard
 from barnabas.storage.transactions.marker import TransactionMarker
+from barnabas.storage.validation import stamp_log_append_time
 
 if TYPE_CHECKING:
     from barnabas.storage.log import Log
@@ -29,9 +34,9 @@ class LogTransactions:
         if the partition has an open transaction of that epoch, and nothing is to be asked."""
         log = self._log
         log.check_available()
-        now_ms, is_first = log.log_dir.clock.now_ms(), not log.producers.guards
+        now_ms = log.log_dir.clock.now_ms()
         guard = log.producers.begin_verification(producer_id, producer_epoch, base_sequence, is_v2=is_v2, now_ms=now_ms)
-        if is_first and guard is not None:
+        if guard is not None and log.maintenance.deadlines.expiration_ms == NEVER_MS:
             log.maintenance.reschedule()  # a guard that nobody comes back for expires like a producer
         return guard
 
@@ -46,6 +51,36 @@ class LogTransactions:
         self._log.producers.check_marker(marker)
         if not marker.has_own_epoch:
             self._log.producers.guards.pop(marker.producer_id, None)
+
+    def append_marker(self, marker: TransactionMarker, batch: memoryview, leader_epoch: int, now_ms: int) -> AppendInfo:
+        """Stores the batch of a marker that was checked. It was built here: nothing of it needs to be read again."""
+        log, size = self._log, len(batch)
+        log.check_available()
+        if size > log.config.segment_bytes:
+            log.refuse_size(size)
+        header, log_append_time = header_at(batch), NO_TIMESTAMP
+        if log.config.is_log_append_time:
+            header, log_append_time = stamp_log_append_time(batch, now_ms), now_ms
+        offset = log.log_end_offset
+        try:
+            segment = log.segment_for(size, offset, header.max_timestamp, now_ms)
+            set_offsets(batch, offset, leader_epoch)
+            segment.append(batch, header, offset, log.config.index_interval_bytes)
+        except (OSError, TornTail) as error:
+            raise log.append_failed(error) from error
+        log.log_end_offset = offset + 1
+        self._replay(marker, header, offset)
+        log.appended(offset, leader_epoch)
+        return AppendInfo(offset, offset, log_append_time, log.log_start_offset, duplicate=False)
+
+    def _replay(self, marker: TransactionMarker, header: BatchHeader, offset: int) -> None:
+        """Applies a marker that was appended at this offset, as `Log` does with batches whose records it reads."""
+        log = self._log
+        if not log.producers.by_id:
+            log.maintenance.first_producer_seen()
+        first_offset = log.producers.end_transaction(header, marker.coordinator_epoch, offset)
+        if first_offset != NO_TRANSACTION and not marker.is_committed:
+            self.ended(CompletedTransaction(marker.producer_id, first_offset, offset, is_aborted=True))
 
     def ended(self, transaction: CompletedTransaction) -> None:
         """Notes the row of an aborted transaction."""

@@ -17,7 +17,8 @@ from barnabas.protocol.batch_header import NO_TIMESTAMP, header_at, iter_batches
 from barnabas.protocol.errors import InvalidTxnState, KafkaStorageError, OutOfOrderSequence
 from barnabas.protocol.records import ControlType, NewRecord
 from barnabas.protocol.types import TopicPartition
-from barnabas.storage.log import AppendInfo, Log
+from barnabas.storage.append_info import AppendInfo
+from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_manager import LogManager
 from barnabas.storage.log_manager_config import LogManagerConfig, LogManagerLimits
@@ -212,8 +213,9 @@ class Run:
         log.transactions.check_marker(marker)
         batch = Batch(log.log_end_offset, [], producer._replace(producer_epoch=epoch, base_sequence=-1))
         batch.ends = ControlType.COMMIT if is_committed else ControlType.ABORT
-        data = marker.to_batch(self.now_ms)
-        self.write(model, log, batch, data, lambda view: log.append_as_coordinator(view, self.epoch, self.now_ms))
+        data = bytearray(marker.to_batch(self.now_ms))
+        ended = log.transactions
+        self.write(model, log, batch, data, lambda view: ended.append_marker(marker, view, self.epoch, self.now_ms))
 
     def write(
         self, model: Model, log: Log, batch: Batch, data: bytearray, append: Callable[[memoryview], AppendInfo]

@@ -9,7 +9,8 @@ from barnabas.protocol.batch_builder import build_batch
 from barnabas.protocol.batch_header import HEADER_BYTES, BatchHeader, header_at, iter_batches
 from barnabas.protocol.records import NewRecord
 from barnabas.protocol.types import TopicPartition
-from barnabas.storage.log import AppendInfo, Log
+from barnabas.storage.append_info import AppendInfo
+from barnabas.storage.log import Log
 from barnabas.storage.log_config import LogConfig
 from barnabas.storage.log_manager import LogManager
 from barnabas.storage.log_manager_config import LogManagerConfig, LogManagerLimits
@@ -82,7 +83,7 @@ def verified(log: Log, data: memoryview | bytearray) -> VerificationGuard | None
 def end_transaction(log: Log, marker: TransactionMarker, *, leader_epoch: int = 0, now_ms: int = NOW_MS) -> AppendInfo:
     """Writes a marker as a leader does; nothing says that it is committed."""
     log.transactions.check_marker(marker)
-    return log.append_as_coordinator(memoryview(marker.to_batch(now_ms)), leader_epoch=leader_epoch, now_ms=now_ms)
+    return log.transactions.append_marker(marker, marker.to_batch(now_ms), leader_epoch, now_ms)
 
 
 class Broker:

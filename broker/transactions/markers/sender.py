@@ -127,7 +127,10 @@ class MarkerSender:
             self._done(sending, partition)
         elif described.leader == self._brokers.node_id:
             written = self._writer.write(partition, sending.marker)
-            written.when_done(lambda kept: self.settle(sending, partition, kept.error))
+            if written.done:  # nearly always: most need no closure
+                self.settle(sending, partition, written.error)
+            else:
+                written.when_done(lambda kept: self.settle(sending, partition, kept.error))
         elif described.leader == NO_LEADER:
             self._pause(sending, partition)
         else:

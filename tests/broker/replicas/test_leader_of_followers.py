@@ -18,7 +18,7 @@ from barnabas.protocol.errors import (
     UnknownLeaderEpoch,
 )
 from barnabas.replication.metadata.image import PartitionImage
-from barnabas.storage.log import AppendInfo
+from barnabas.storage.append_info import AppendInfo
 from tests.broker.replicas.leaders import Appended, Brokers
 from tests.storage.logs import NOW_MS, ORDERS, TOPIC_ID, Broker, batch
 

@@ -8,7 +8,7 @@ from barnabas.broker.replicas.partition import Isolation
 from barnabas.protocol.batch_builder import build_batch, build_end_transaction_marker
 from barnabas.protocol.errors import KafkaError, KafkaStorageError, NotLeaderOrFollower
 from barnabas.protocol.records import ControlType, NewRecord
-from barnabas.storage.log import AppendInfo
+from barnabas.storage.append_info import AppendInfo
 from barnabas.storage.log_config import LogConfig
 from tests.broker.replicas.leaders import ALONE, Appended, Brokers
 from tests.storage.logs import NOW_MS, ORDERS, TOPIC_ID, Broker, batch, offsets_of, verified

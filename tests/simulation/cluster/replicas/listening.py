@@ -13,7 +13,8 @@ from barnabas.broker.replica_sessions import SessionPartition
 from barnabas.broker.replicas.leader import LeaderPartition
 from barnabas.broker.replicas.partition import Partition
 from barnabas.protocol.types import TopicPartition
-from barnabas.storage.log import AppendInfo, Log
+from barnabas.storage.append_info import AppendInfo
+from barnabas.storage.log import Log
 from barnabas.storage.log_manager import LogManager
 from barnabas.storage.segments.segment import Segment
 from tests.simulation.cluster.replicas.history import only_the_leader_is_asked
