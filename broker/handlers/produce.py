@@ -31,6 +31,7 @@ from barnabas.protocol.batch_header import (
     MAGIC,
     MAGIC_AT,
     TRANSACTIONAL_FLAG,
+    BatchHeader,
     header_at,
 )
 from barnabas.protocol.compression import CompressionType
@@ -159,7 +160,7 @@ class Reply:
         self.is_led_elsewhere = False
         """Whether a partition of the request is led by another broker, of which the answer tells."""
         self.waiting: list[Waiting] = []
-        self.transactional: list[tuple[LeaderPartition, memoryview, PartitionProduceResponse]] = []
+        self.transactional: list[tuple[LeaderPartition, memoryview, BatchHeader, PartitionProduceResponse]] = []
         """The batches that are written when it is known that they belong to their transaction."""
 
     def topic(self, topic: TopicProduceData) -> TopicProduceResponse:
@@ -187,9 +188,11 @@ class Reply:
         except KafkaError as error:
             self.refuse(response, error)
             return response
-        if batch[ATTRIBUTES_LOW_BYTE_AT] & TRANSACTIONAL_FLAG and header_at(batch).has_producer_id:
-            self.transactional.append((partition, batch, response))
-            return response
+        if batch[ATTRIBUTES_LOW_BYTE_AT] & TRANSACTIONAL_FLAG:
+            header = header_at(batch)
+            if header.has_producer_id:
+                self.transactional.append((partition, batch, header, response))
+                return response
         info = self.write(partition, batch, response)
         if info is not None and not partition.is_acknowledged(info, self.acks):
             self.waiting.append((partition, info, response))
@@ -237,8 +240,7 @@ class Reply:
             raise InvalidRecord(f"a batch of magic {records[MAGIC_AT]}: only magic {MAGIC} is taken")
         if size < HEADER_BYTES:
             raise CorruptMessage(f"a batch of {size} bytes")
-        header = header_at(records)
-        if header.compression == CompressionType.ZSTD and self.api_version < _ZSTD_SINCE:
+        if self.api_version < _ZSTD_SINCE and header_at(records).compression == CompressionType.ZSTD:
             raise UnsupportedCompressionType(f"zstd needs Produce {_ZSTD_SINCE}, not {self.api_version}")
         return records
 

@@ -5,7 +5,7 @@ from barnabas.broker.handlers.produce_acknowledgement import Answer
 from barnabas.broker.replicas.leader import ACKS_ALL, LeaderPartition
 from barnabas.broker.transactions.verification import ClientVersion
 from barnabas.broker.transactions.verified_appends import TransactionalProducer
-from barnabas.protocol.batch_header import header_at
+from barnabas.protocol.batch_header import BatchHeader
 from barnabas.protocol.errors import KafkaError, NotLeaderOrFollower
 from barnabas.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 from barnabas.storage.transactions.guards import VerificationGuard
@@ -18,7 +18,7 @@ def append_transactional(reply: Reply, request: ProduceRequest, response: Produc
     for each in reply.waiting:
         answer.wait(*each)
     batches = [_Batch(reply, answer, *each) for each in reply.transactional]
-    first = header_at(batches[0].batch)
+    first = reply.transactional[0][2]
     client_version = ClientVersion.of_produce(reply.api_version)
     producer = TransactionalProducer(request.transactional_id, first.producer_id, first.producer_epoch, client_version)
     reply.node.transaction_traffic.appends.append(producer, batches)
@@ -36,6 +36,7 @@ class _Batch:
         answer: Answer,
         partition: LeaderPartition,
         batch: memoryview,
+        header: BatchHeader,
         response: PartitionProduceResponse,
     ) -> None:
         self._reply = reply
@@ -44,7 +45,7 @@ class _Batch:
         self._is_kept = False
         self.partition = partition
         self.batch = batch
-        self.base_sequence = header_at(batch).base_sequence
+        self.base_sequence = header.base_sequence
 
     def keep(self) -> None:
         if not self._is_kept:

@@ -48,9 +48,9 @@ def _as_value(transaction: Transaction) -> TransactionLogValue:
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> list[PartitionsSchema]:
     topics: dict[str, list[int]] = {}
-    for partition in sorted(partitions):
-        topics.setdefault(partition.topic, []).append(partition.partition)
-    return [PartitionsSchema(topic=topic, partition_ids=ids) for topic, ids in topics.items()]
+    for topic, index in partitions:
+        topics.setdefault(topic, []).append(index)
+    return [PartitionsSchema(topic=topic, partition_ids=sorted(ids)) for topic, ids in sorted(topics.items())]
 
 
 def _from_value(transactional_id: str, value: TransactionLogValue) -> Transaction:
