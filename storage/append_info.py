@@ -1,6 +1,6 @@
 """What became of an append."""
 
-from typing import NamedTuple
+from barnabas.protocol.named_tuple import NamedTuple
 
 
 class AppendInfo(NamedTuple):

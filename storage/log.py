@@ -19,7 +19,6 @@ from typing import NoReturn, Protocol
 from barnabas.base.promise import Promise
 from barnabas.protocol.batch_header import NO_TIMESTAMP, BatchHeader, set_header, set_offsets
 from barnabas.protocol.errors import KafkaStorageError, RecordListTooLarge
-from barnabas.protocol.named_tuple import NamedTuple
 from barnabas.protocol.types import TopicPartition, Uuid
 from barnabas.storage.append_info import AppendInfo
 from barnabas.storage.compaction.log_compaction import LogCompaction

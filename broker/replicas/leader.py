@@ -182,7 +182,7 @@ class LeaderPartition(Partition):
         self.check_min_isr()
         batch = marker.to_batch(now_ms)
         info = self.log.transactions.append_marker(marker, batch, self.leader_epoch, now_ms)
-        self._appended(batch)
+        self._appended(batch, info.base_offset)
         return info
 
     def _appended(self, data: memoryview, base_offset: int) -> None:
