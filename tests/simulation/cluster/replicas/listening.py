@@ -17,6 +17,7 @@ from barnabas.storage.append_info import AppendInfo
 from barnabas.storage.log import Log
 from barnabas.storage.log_manager import LogManager
 from barnabas.storage.segments.segment import Segment
+from barnabas.storage.transactions.log_transactions import LogTransactions
 from tests.simulation.cluster.replicas.history import only_the_leader_is_asked
 from tests.simulation.cluster.replicas.watcher import ReplicaWatcher
 
@@ -60,6 +61,7 @@ def _to_logs(watcher: ReplicaWatcher) -> Patches:
 
     yield _then(Log, "append", appended)
     yield _then(Log, "append_as_coordinator", appended)
+    yield _then(LogTransactions, "append_marker", lambda transactions, info: appended(transactions._log, info))
     yield _then(Log, "append_as_follower", lambda log, _: watcher.changed(log))
     yield _then(Log, "truncate_to", lambda log, _: watcher.truncated(log))
     yield _then(Log, "truncate_fully_and_start_at", lambda log, _: watcher.truncated(log))
@@ -70,14 +72,17 @@ def _to_logs(watcher: ReplicaWatcher) -> Patches:
 
 
 def _to_partitions(watcher: ReplicaWatcher) -> Patches:
-    partition_of = _ReplicaFetch._partition
+    def served(found: Callable[..., LeaderPartition | None]) -> Callable[..., LeaderPartition | None]:
+        def partition_of(fetch: _ReplicaFetch, each: SessionPartition) -> LeaderPartition | None:
+            partition = found(fetch, each)
+            if partition is not None:
+                only_the_leader_is_asked(partition, each.asked.current_leader_epoch)
+            return partition
 
-    def served(fetch: _ReplicaFetch, each: SessionPartition) -> LeaderPartition:
-        partition = partition_of(fetch, each)
-        only_the_leader_is_asked(partition, each.asked.current_leader_epoch)
-        return partition
+        return partition_of
 
     yield _then(Partition, "__init__", lambda partition, _: watcher.opened(partition))
     yield _then(LeaderPartition, "__init__", lambda partition, _: watcher.elected(partition))
     yield _then(LeaderPartition, "_propose", lambda partition, _: watcher.proposed(partition))
-    yield patch.object(_ReplicaFetch, "_partition", served)
+    yield patch.object(_ReplicaFetch, "_partition", served(_ReplicaFetch._partition))
+    yield patch.object(_ReplicaFetch, "_unsurprising", served(_ReplicaFetch._unsurprising))
