@@ -16,10 +16,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from barnabas.protocol.compression import CompressionType
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.testing import Broker
 from tests.broker.members import Member, commit_request
-from tests.broker.wire import RawClient, batch_of, fetch_request, produce_request
+from tests.broker.transactions.calls import end, init
+from tests.broker.wire import RawClient, Sent, batch_of, fetch_request, produce_request
 
 READS_RECORDS = {
     "iter_records", "has_null_key", "records_data", "_record_at", "record_extent", "_headers", "decompress",
@@ -182,6 +185,43 @@ def test_small_fetches_travel_in_one_write(broker: Broker, client: RawClient) ->
     calls = calls_of(broker, client, fetch_request("small", {0: 0}))
     assert (calls["send"], calls["sendmsg"], calls["os.sendfile"]) == (1, 0, 0)
     assert calls["os.pread"] == 1
+
+
+# ---- transactions
+
+
+def calls_of_a_transaction(broker: Broker, client: RawClient, partitions: int) -> tuple[Counter[str], Counter[str]]:
+    """What it costs to begin one with a record in so many partitions, and to commit it. New clients add what they write
+    to."""
+    while (producer := init(client, "counted")).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        pass
+    sent = Sent(producer.producer_id, producer.producer_epoch, 0)
+    records = batch_of([b"value"], sent=sent, transactional=True)
+    begin = produce_request("many", dict.fromkeys(range(partitions), records))
+    begin.transactional_id = "counted"
+    with counted(broker) as begun:
+        answers = client.call(begin, 12).responses[0].partition_responses
+    assert {answer.error_code for answer in answers} == {ErrorCode.NONE}
+    with counted(broker) as ended:
+        assert end(client, "counted", producer).error_code == ErrorCode.NONE
+    return begun, ended
+
+
+def test_a_transaction_costs_little_for_each_partition(broker: Broker, client: RawClient) -> None:
+    """Where a number falls, lower it here; where it must rise, say why."""
+    broker.create_topics({"many": 11})
+    client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=["counted"]), 4)
+    calls_of_a_transaction(broker, client, 11)
+    # The least of a few: a marker is encoded again when a millisecond has passed.
+    of_one, of_eleven = (
+        [min(calls, key=Counter.total) for calls in zip(*(calls_of_a_transaction(broker, client, n) for _ in range(5)))]
+        for n in (1, 11)
+    )
+    begun, ended = ((more.total() - less.total()) / 10 for less, more in zip(of_one, of_eleven))
+    assert begun <= 119
+    assert ended <= 73
+    assert of_eleven[1]["iter_records"] == 0, "a marker is not read by who writes it"
+    assert of_eleven[1]["build_end_transaction_marker"] == 1, "it is the same in each partition"
 
 
 # ---- a guard against slow decay: counts do not depend on the machine
