@@ -81,8 +81,14 @@ class SimulatedClient:
             link.close()
 
     def link(self) -> PeerClient:
-        link = PeerClient(self.broker, self.process.environment, self._buffers, client_id=self.name, settings=SETTINGS)
+        return self._kept_until_the_end(
+            PeerClient(self.broker, self.process.environment, self._buffers, client_id=self.name, settings=SETTINGS)
+        )
+
+    def _kept_until_the_end(self, link: PeerClient) -> PeerClient:
         self._links.append(link)
+        if self.has_ended:
+            link.close()  # a script that reads in the background has not come to its end so far
         return link
 
     def sleep(self, delay_ms: float) -> Promise[None]:

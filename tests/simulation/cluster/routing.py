@@ -204,6 +204,6 @@ class ClusterClient(SimulatedClient):
         return self.random.choice(list(self.addresses))
 
     def link_to(self, address: Address) -> PeerClient:
-        link = PeerClient(address, self.process.environment, self._buffers, client_id=self.name, settings=SETTINGS)
-        self._links.append(link)
-        return link
+        return self._kept_until_the_end(
+            PeerClient(address, self.process.environment, self._buffers, client_id=self.name, settings=SETTINGS)
+        )
