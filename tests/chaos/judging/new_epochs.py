@@ -1,9 +1,8 @@
 """Records that a producer has sent again in a new epoch, which no broker can tell from new ones.
 
 A producer that is refused with OUT_OF_ORDER_SEQUENCE_NUMBER begins a new epoch and sends all that is not acknowledged
-once more. A broker says so by right when it has stopped cleanly: it remembers the last batch of each producer only, in
-Kafka as here, and does not know the retry of one before. docs/reliability.md tells of it. In one epoch nothing may be
-there twice.
+once more. Apache Kafka says so by right after a clean stop: it remembers the last batch of each producer only, and does
+not know the retry of one before. docs/reliability.md tells of it. In one epoch nothing may be there twice.
 """
 
 from collections.abc import Iterable

@@ -67,6 +67,7 @@ DEFECTS: dict[str, Defect] = {
         replaced(alter_partition_control, "_why_refused", lambda *_: ErrorCode.NONE),
         ("I16", "I17"),
         ("kill", "isolate"),
+        seeds=20,
     ),
     "anybody is elected": Defect(
         replaced(circumstances, "allows_unclean_elections", lambda *_: True), ("I18",), ("kill", "wipe", "isolate")
