@@ -45,7 +45,7 @@ run: $(VENV)/bytecode.stamp ## start a broker on 127.0.0.1:9092, data in ./data
 	@exec $(VENV)/bin/barnabas start --data-dir $(DATA_DIR)
 
 test: lint components ## lint, then every test
-	$(PY) -m pytest -n 3 --dist loadfile --ignore tests/pipelines $(PYTEST_ARGS)  # two cores: one test in three waits
+	$(PY) -m pytest -n 2 --dist loadfile --ignore tests/pipelines $(PYTEST_ARGS)
 	BROKER=barnabas-cluster $(PY) -m pytest -n 2 --dist loadfile $(EVERYDAY_ON_A_CLUSTER:%=compat_tests/%) $(PYTEST_ARGS)
 	$(PY) -m pytest -n 2 --dist loadfile tests/pipelines $(PYTEST_ARGS)  # by themselves: a Spark session each
 

@@ -23,6 +23,9 @@ MESSAGES = int(os.environ.get("COPIER_MESSAGES", "10000"))
 PARTITIONS = 2
 INTERRUPTIONS = 3
 TRANSACTION_SIZE = max(100, MESSAGES // 100)
+TRANSACTION_TIMEOUT_MS = 10_000
+"""A copier asks for its offsets before it takes over its transactional id, so what the last one had open when it was
+killed has to time out. The default is a minute, after which Java gives up."""
 COPY_SECONDS = 120 + MESSAGES // 1_000
 TOOL = ("java", *JVM_OPTIONS, "-cp", f"{KAFKA_LIBS}/*", "org.apache.kafka.tools.TransactionalMessageCopier")
 
@@ -82,6 +85,7 @@ def command(bootstrap: str, name: str, partition: int, *, group_metadata: bool) 
         "--consumer-group": name,
         "--transactional-id": f"{name}-{partition}",
         "--transaction-size": str(TRANSACTION_SIZE),
+        "--transaction-timeout": str(TRANSACTION_TIMEOUT_MS),
     }
     switches = ["--group-mode", "--use-group-metadata"] if group_metadata else []
     return [*TOOL, "--enable-random-aborts", *switches, *(word for option in options.items() for word in option)]
