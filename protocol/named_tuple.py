@@ -1,4 +1,4 @@
-"""`NamedTuple` as `typing` has it, defined in a fifth of the time.
+"""`NamedTuple` as `typing` has it, defined in a third of the time.
 
 A start defines some eighty of them. `collections.namedtuple` compiles source code for each, which would be a tenth of
 the whole start. Here it makes one template for each number of fields, and classes with as many fields borrow its

@@ -177,4 +177,4 @@ def test_the_start_of_a_broker_alone_loads_little() -> None:
     unneeded = [name for name in loaded if name.startswith((*WITH_OTHER_NODES, *WITH_CLIENTS))]
     assert unneeded == ["barnabas.broker.handlers"], "the table of handlers is enough"
     assert int(compiled) == 0, "the first compile() is a thirtieth of a start"
-    assert slow_named_tuples == "-", "barnabas.protocol.named_tuple makes them in a fifth of the time"
+    assert slow_named_tuples == "-", "barnabas.protocol.named_tuple makes them in a third of the time"

@@ -38,6 +38,15 @@ class Cluster:
                     node.decide(self.decisions)
             self.world.scheduler.run_for(DECISION_INTERVAL_MS)
 
+    def leave_one_behind(self, away_ms: int) -> tuple[QuorumNode, QuorumNode]:
+        """Returns the leader, and a node that has been away for so long and is still."""
+        leader = self.wait_for_leader(500)
+        away = next(node for node in self.nodes if node is not leader)
+        self.run_for(1_000)
+        away.kill()
+        self.run_for(away_ms)
+        return leader, away
+
     def wait_for_leader(self, within_ms: int) -> QuorumNode:
         self.world.scheduler.run_until_true(
             lambda: self.deciding is not None, within_ms=within_ms, what="a leader may decide"
@@ -87,11 +96,7 @@ def test_when_the_leader_dies_another_one_goes_on_and_the_dead_one_catches_up(ho
 def test_a_node_that_was_away_for_long_gets_a_snapshot() -> None:
     cluster = Cluster(1)
     with replayable(1, cluster.world.trace):
-        leader = cluster.wait_for_leader(500)
-        away = next(node for node in cluster.nodes if node is not leader)
-        cluster.run_for(1_000)
-        away.kill()
-        cluster.run_for(20_000)
+        _, away = cluster.leave_one_behind(20_000)
         away.start()
         cluster.check_all_follow()
         away.kill()

@@ -55,11 +55,7 @@ def test_what_the_leader_has_damaged_comes_from_the_next(
 ) -> None:
     cluster = Cluster(1)
     with replayable(1, cluster.world.trace):
-        leader = cluster.wait_for_leader(500)
-        away = next(node for node in cluster.nodes if node is not leader)
-        cluster.run_for(1_000)
-        away.kill()
-        cluster.run_for(away_ms)
+        leader, away = cluster.leave_one_behind(away_ms)
         rot(leader.machine.files)
         away.start()
         events = cluster.world.scheduler.events
